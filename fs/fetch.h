@@ -1,0 +1,42 @@
+/* fetch: reads of records through the mount's memory.
+ *
+ * Every read of a record by the mount goes through here, so that seen.h hears
+ * of it.
+ */
+#ifndef CELLDFS_FETCH_H
+#define CELLDFS_FETCH_H
+
+#include "seen.h"
+#include "tree.h"
+
+struct mount;
+
+/* Reads the object KEY of KIND (NODE_OWN, NODE_LEASE), always with one request.
+ * OBJECT is initialised and released by the caller. OK, and GLIMPSE is filled;
+ * else the store's outcome. */
+enum outcome fetch_object(struct mount *mount, const struct limits *limits,
+			  enum node_kind kind, const char *key,
+			  struct object *object, struct glimpse *glimpse,
+			  struct answer *answer) MUST_CHECK;
+
+/* What is known of a record, with a request unless it was fetched (with its
+ * size only: or listed) within the last second. OK, ABSENT, ... */
+enum outcome fetch_glimpse(struct mount *mount, const struct limits *limits,
+			   const struct node *node, struct glimpse *glimpse,
+			   struct answer *answer) MUST_CHECK;
+enum outcome fetch_size(struct mount *mount, const struct limits *limits,
+			enum node_kind kind, const char *key,
+			struct glimpse *glimpse,
+			struct answer *answer) MUST_CHECK;
+
+/* Can fetch_glimpse() or fetch_size() answer without a request? */
+bool fetch_glimpse_known(struct mount *mount, const struct node *node,
+			 struct glimpse *glimpse);
+bool fetch_size_known(struct mount *mount, const char *key,
+		      struct glimpse *glimpse);
+
+/* Fills what the bytes of a record say into GLIMPSE (form, own). */
+void fetch_judge(struct glimpse *glimpse, enum node_kind kind,
+		 const char *bytes, size_t len);
+
+#endif

@@ -1,0 +1,42 @@
+/* mount: what all operations of one mount share. */
+#ifndef CELLDFS_MOUNT_H
+#define CELLDFS_MOUNT_H
+
+#include "ownership.h"
+#include "store.h"
+
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+struct arms;
+struct fuse_session;
+struct gate;
+struct seen;
+struct tree;
+
+/* Set up before the session serves and constant then, but for the counters;
+ * every module below has a lock of its own. */
+struct mount {
+	const char *url; /* the store's, for status */
+	struct store *store;
+	struct ownership_rules rules;
+	bool read_only;
+	int64_t deadline_ms; /* of one operation */
+	uid_t uid;
+	gid_t gid;
+	mode_t umask; /* bits taken from every mode */
+
+	struct tree *tree;
+	struct seen *seen;
+	struct arms *arms;
+	struct gate *gate;
+
+	int64_t started_ms; /* CLOCK_BOOTTIME */
+	atomic_ullong reads, swaps_applied, swaps_rejected, swaps_unknown,
+		failures;
+
+	void (*serving)(void *); /* called once, when the kernel is connected */
+	void *serving_arg;
+};
+
+#endif

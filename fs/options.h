@@ -1,0 +1,45 @@
+/* options: the command line: read, checked, explained.
+ *
+ * Nothing is changed before all of it is valid. A new option is a row in the
+ * table of options.c, a line in --help and an entry in celldfs.8.
+ */
+#ifndef CELLDFS_OPTIONS_H
+#define CELLDFS_OPTIONS_H
+
+#include "outcome.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum command { COMMAND_MOUNT, COMMAND_PROBE, COMMAND_HELP, COMMAND_VERSION };
+
+struct options {
+	enum command command;
+	const char *store;
+	const char *mountpoint;
+	bool foreground;
+	bool debug; /* libfuse's, implies foreground */
+	bool read_only;
+	bool allow_other;
+	const char *node; /* NULL: a plain window */
+	bool keeper_off;
+	bool takeover_any;
+	uint64_t skew_ms;
+	int64_t deadline_ms;
+	const char *log; /* NULL: stderr with -f, else syslog */
+	uid_t uid;
+	gid_t gid;
+	mode_t umask;
+	char *fuse; /* owned: what goes to libfuse, comma-separated; "" */
+};
+
+/* Parses the arguments. OK; INVALID with REASON: exit status 2. Strings point
+ * into ARGV, which must stay. */
+enum outcome options_parse(struct options *options, int argc, char **argv,
+			   struct reason *reason) MUST_CHECK;
+void options_release(struct options *options);
+
+extern const char options_help[];
+
+#endif

@@ -1,0 +1,100 @@
+/* tree: names and the node ids under which the kernel knows them.
+ *
+ * Source: DESIGN "Freshness, attributes, costs".
+ *
+ *   id 1            MOUNT/
+ *   fixed           MOUNT/cells/  nodes/  .celldfs/  .celldfs/status
+ *   one per name    MOUNT/cells/<cell>/
+ *   one per lookup  MOUNT/cells/<cell>/own  nodes/<node>
+ *
+ * A record gets a fresh node for every lookup, all with the same st_ino. The
+ * kernel keeps one inode per node id, serialises writes on it without letting
+ * them be killed, and sends fstat, fgetxattr and fsetxattr without a file
+ * handle: with a node of its own, one open file never waits for another's PUT,
+ * and its handle is found through its node.
+ *
+ * Invariants:
+ * 1. A node lives until the kernel has forgotten as many lookups as it was
+ *    told of.
+ * 2. A handle is in its node's list from handle_new() to handle_close(), newest
+ *    first (tree->lock).
+ */
+#ifndef CELLDFS_TREE_H
+#define CELLDFS_TREE_H
+
+#define FUSE_USE_VERSION 312
+#include <fuse_lowlevel.h>
+
+#include "name.h"
+
+#include <stdbool.h>
+
+enum node_kind {
+	NODE_ROOT,
+	NODE_CELLS,
+	NODE_NODES,
+	NODE_CONTROL,
+	NODE_STATUS,
+	NODE_CELL,  /* a cell's directory */
+	NODE_OWN,   /* a cell's record */
+	NODE_LEASE, /* a node's record */
+};
+
+struct handle;
+
+struct node {
+	enum node_kind kind;
+	const char *name; /* the cell's or node's; "" for the fixed ones */
+	uint64_t ino;	  /* st_ino */
+	char key[NAME_KEY_SIZE]; /* records only, else "" */
+
+	/* tree->lock guards the rest */
+	uint64_t lookups;
+	struct handle *handles; /* open files on this node, newest first */
+	struct node *prev, *next;
+};
+
+struct tree;
+
+struct tree *tree_new(void); /* NULL: no memory */
+void tree_free(struct tree *tree);
+
+/* The node with this id. The kernel only sends ids that it was told of. */
+struct node *tree_node(struct tree *tree, fuse_ino_t id);
+fuse_ino_t tree_id(const struct tree *tree, const struct node *node);
+
+bool node_is_directory(const struct node *node);
+bool node_is_record(const struct node *node);
+
+/* One of the fixed nodes. */
+struct node *tree_fixed(struct tree *tree, enum node_kind kind);
+
+/* What NAME in PARENT is, judged by its form alone. 0, and *KIND is set; or the
+ * errno of a lookup: ENOENT, ENAMETOOLONG. Sends nothing. */
+int tree_resolve(const struct node *parent, const char *name,
+		 enum node_kind *kind);
+
+/* The errno of creating NAME in PARENT as a record: 0, EPERM, EINVAL,
+ * ENAMETOOLONG. */
+int tree_may_create(const struct node *parent, const char *name);
+
+/* A node for NAME in PARENT of KIND as tree_resolve() found it, counted as
+ * looked up once more. NULL: no memory. */
+struct node *tree_look_up(struct tree *tree, const struct node *parent,
+			  const char *name, enum node_kind kind);
+
+/* The kernel has forgotten COUNT lookups; frees the node at 0. */
+void tree_forget(struct tree *tree, struct node *node, uint64_t count);
+
+/* The lists of handles per node; see handle.h. */
+void tree_attach(struct tree *tree, struct node *node, struct handle *handle);
+void tree_detach(struct tree *tree, struct node *node, struct handle *handle);
+
+/* The newest handle that is open on NODE, with a reference of the caller's, or
+ * NULL. */
+struct handle *tree_handle(struct tree *tree, struct node *node);
+
+/* The st_ino of NAME in PARENT, for directory entries. */
+uint64_t tree_ino(const struct node *parent, const char *name);
+
+#endif

@@ -1,0 +1,54 @@
+/* cas: one guarded write, settled to applied, rejected or unknown.
+ *
+ * Source: DESIGN "Applied, rejected, unknown"; CASES "Stores".
+ *
+ * Invariants:
+ * 1. Every request of one cas_put() carries the same guard, the same bytes and
+ *    the same attempt id.
+ * 2. APPLIED is returned only on the store's word or when our attempt id was
+ *    read back; REJECTED only when no request of ours can have landed.
+ * 3. Once a request may have landed, "not done" and "refused" answers to later
+ *    ones are no proof: they are settled by reading back.
+ */
+#ifndef CELLDFS_CAS_H
+#define CELLDFS_CAS_H
+
+#include "store.h"
+
+#include <stdbool.h>
+
+struct cas_write {
+	const char *key;
+	const char *body;
+	size_t len;
+	struct guard guard; /* GUARD_NONE is refused: FORBIDDEN */
+
+	/* Does the record that was read back prove that ours never landed?
+	 * NULL: nothing proves it. */
+	bool (*disproves)(const void *arg, const struct object *found);
+	const void *disproves_arg;
+
+	/* Asked before every request, resends included; NULL: always OK. What
+	 * is not OK is returned if nothing may have landed, else UNKNOWN. */
+	enum outcome (*may_send)(const void *arg);
+	const void *may_send_arg;
+};
+
+struct cas_result {
+	char etag[ETAG_SIZE]; /* OK: the new version's */
+	bool sent;	      /* did any request leave? */
+	unsigned puts, gets;  /* requests that were made */
+	struct answer answer; /* the last one's */
+};
+
+/* Milliseconds that a sent PUT has left to settle after an interrupt. */
+#define CAS_SETTLE_AFTER_STOP_MS 1000
+
+/* Writes and settles, within LIMITS. OK: applied. REJECTED. NOT_DONE: every try
+ * was answered so until the deadline. UNKNOWN: it may have happened. TIMEOUT,
+ * INTERRUPTED: nothing was sent. DENIED, FAILED, FORBIDDEN. */
+enum outcome cas_put(struct store *store, const struct limits *limits,
+		     const struct cas_write *write,
+		     struct cas_result *result) MUST_CHECK;
+
+#endif
