@@ -297,8 +297,9 @@ static enum outcome parse_one(struct parser *parser, char *word)
 
 	parser->name = word;
 	parser->value = NULL;
-	if (strncasecmp(word, "x-", 2) == 0)
-		return OUTCOME_OK; /* userspace's, by mount(8) */
+	/* userspace's; and what mount(8) adds to a mount by a user */
+	if (strncasecmp(word, "x-", 2) == 0 || strncmp(word, "user=", 5) == 0)
+		return OUTCOME_OK;
 	if (equals) {
 		*equals = '\0';
 		parser->value = equals + 1;
@@ -306,8 +307,6 @@ static enum outcome parse_one(struct parser *parser, char *word)
 	for (size_t i = 0; i < ROWS; i++) {
 		if (strcmp(rows[i].name, word) != 0)
 			continue;
-		if (rows[i].kind == KIND_IGNORE)
-			return OUTCOME_OK;
 		if (rows[i].takes_value && !parser->value)
 			return reason_set(parser->reason, OUTCOME_INVALID,
 					  "option %s needs a value: %s=...",
@@ -316,8 +315,10 @@ static enum outcome parse_one(struct parser *parser, char *word)
 			return reason_set(parser->reason, OUTCOME_INVALID,
 					  "option %s takes no value, got '%s'",
 					  word, parser->value);
-		return rows[i].kind == KIND_OURS ? rows[i].set(parser)
-						 : pass_to_fuse(parser);
+		if (rows[i].kind == KIND_OURS)
+			return rows[i].set(parser);
+		return rows[i].kind == KIND_FUSE ? pass_to_fuse(parser)
+						 : OUTCOME_OK;
 	}
 	return refuse_unknown(parser);
 }

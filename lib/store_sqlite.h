@@ -9,8 +9,8 @@
  *    takes 0, then 1, then gives back 0, writes, gives back 1. So whoever has
  *    just written cannot pass the one who waits; with SQLite's own busy waits
  *    four writers starve a fifth for seconds. An urgent writer
- *    (limits.urgent) takes byte 1 alone: it waits for two transactions at
- *    most.
+ *    (limits.urgent) takes byte 1 without byte 0, and byte 2 says so to the
+ *    others: it waits for two transactions at most.
  * 3. ETags are 128 random bits, quoted: never repeated, also not after a
  *    restore of the file from a backup.
  * 4. The store's clock is a base kept per boot id + CLOCK_BOOTTIME: it never

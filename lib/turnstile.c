@@ -15,7 +15,7 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-enum byte { BYTE_QUEUE, BYTE_WORK };
+enum byte { BYTE_QUEUE, BYTE_WORK, BYTE_URGENT };
 
 /* A signal may come just before the call that it is to end has blocked, so it
  * is repeated until it has done its work. */
@@ -111,22 +111,22 @@ static void fire_at_deadline(timer_t timer, const struct limits *limits)
 }
 
 /* Blocks until BYTE is ours, or an errno. */
-static int wait_for(int fd, enum byte byte, const struct limits *limits,
-		    enum outcome *outcome)
+static int wait_for(int fd, short type, enum byte byte,
+		    const struct limits *limits, enum outcome *outcome)
 {
 	do {
 		*outcome = limits_check(limits);
 		if (*outcome != OUTCOME_OK)
 			return 0;
-		if (set_lock(fd, F_OFD_SETLKW, F_WRLCK, byte) == 0)
+		if (set_lock(fd, F_OFD_SETLKW, type, byte) == 0)
 			return 0;
 	} while (errno == EINTR);
 	return errno;
 }
 
 /* wait_for() in reach of the timer. */
-static int wait_with_timer(int fd, enum byte byte, const struct limits *limits,
-			   enum outcome *outcome)
+static int wait_with_timer(int fd, short type, enum byte byte,
+			   const struct limits *limits, enum outcome *outcome)
 {
 	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID,
 				 .sigev_signo = TURNSTILE_SIGNAL};
@@ -143,7 +143,7 @@ static int wait_with_timer(int fd, enum byte byte, const struct limits *limits,
 	fire_at_deadline(timer, limits);
 	if (limits->stop != NULL)
 		stop_on(limits->stop, fire, &timer);
-	error = wait_for(fd, byte, limits, outcome);
+	error = wait_for(fd, type, byte, limits, outcome);
 	if (limits->stop != NULL)
 		stop_off(limits->stop);
 	timer_delete(timer);
@@ -151,17 +151,17 @@ static int wait_with_timer(int fd, enum byte byte, const struct limits *limits,
 	return error;
 }
 
-static enum outcome take(int fd, enum byte byte, const struct limits *limits,
-			 struct reason *reason)
+static enum outcome take(int fd, short type, enum byte byte,
+			 const struct limits *limits, struct reason *reason)
 {
 	enum outcome outcome = OUTCOME_OK;
 	int error = 0;
 
-	if (set_lock(fd, F_OFD_SETLK, F_WRLCK, byte) == 0)
+	if (set_lock(fd, F_OFD_SETLK, type, byte) == 0)
 		return OUTCOME_OK;
 	error = errno;
 	if (error == EAGAIN || error == EACCES)
-		error = wait_with_timer(fd, byte, limits, &outcome);
+		error = wait_with_timer(fd, type, byte, limits, &outcome);
 	if (error != 0)
 		return reason_set(reason, OUTCOME_FAILED,
 				  "cannot wait in the queue of writers: %s",
@@ -181,17 +181,38 @@ static void give_back(int fd, enum byte byte)
 	set_lock(fd, F_OFD_SETLK, F_UNLCK, byte);
 }
 
+static enum outcome enter_urgently(int fd, const struct limits *limits,
+				   struct reason *reason)
+{
+	enum outcome outcome = take(fd, F_RDLCK, BYTE_URGENT, limits, reason);
+
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	outcome = take(fd, F_WRLCK, BYTE_WORK, limits, reason);
+	if (outcome != OUTCOME_OK)
+		give_back(fd, BYTE_URGENT);
+	return outcome;
+}
+
 enum outcome turnstile_enter(int fd, const struct limits *limits,
 			     struct reason *reason)
 {
 	enum outcome outcome;
 
 	if (limits->urgent)
-		return take(fd, BYTE_WORK, limits, reason);
-	outcome = take(fd, BYTE_QUEUE, limits, reason);
+		return enter_urgently(fd, limits, reason);
+	outcome = take(fd, F_WRLCK, BYTE_QUEUE, limits, reason);
 	if (outcome != OUTCOME_OK)
 		return outcome;
-	outcome = take(fd, BYTE_WORK, limits, reason);
+	/* A byte that was given back is free until the one who waits for it has
+	 * woken up, and whoever comes meanwhile gets it. The urgent one is not
+	 * passed in that way, because what keeps others out is a byte that it
+	 * holds all the time, not one that it waits for. */
+	outcome = take(fd, F_WRLCK, BYTE_URGENT, limits, reason);
+	if (outcome == OUTCOME_OK) {
+		give_back(fd, BYTE_URGENT);
+		outcome = take(fd, F_WRLCK, BYTE_WORK, limits, reason);
+	}
 	give_back(fd, BYTE_QUEUE);
 	return outcome;
 }
@@ -199,4 +220,5 @@ enum outcome turnstile_enter(int fd, const struct limits *limits,
 void turnstile_leave(int fd)
 {
 	give_back(fd, BYTE_WORK);
+	give_back(fd, BYTE_URGENT);
 }

@@ -1,10 +1,12 @@
 /* turnstile: the queue of the writers of one file, over all processes.
  *
  * A side file is locked byte by byte (fcntl OFD locks, which die with their
- * process): byte 0 is the queue, byte 1 the work. A writer takes 0, then 1,
- * then gives back 0, works, gives back 1. The kernel serves the waiters of a
- * byte in turn, and whoever has just worked cannot pass the one who waits for
- * byte 1, because that one holds byte 0. An urgent writer takes byte 1 alone.
+ * process): byte 0 is the queue, byte 1 the work, byte 2 says that somebody
+ * urgent is about. A writer takes 0, waits until nobody has 2, takes 1, gives
+ * back 0, works, gives back 1. The kernel serves the waiters of a byte in turn,
+ * and whoever has just worked cannot pass the one who waits for byte 1, because
+ * that one holds byte 0. An urgent writer takes 2 (shared), then 1, without 0:
+ * before it come only the one who works and one who waits for 1 already.
  *
  * Two descriptors of one open() do not exclude each other: each waiter needs a
  * turnstile_open() of its own.

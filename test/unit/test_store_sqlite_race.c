@@ -211,7 +211,6 @@ static int hold_turn(void)
 	struct limits limits = in_ms(60000);
 	int fd;
 
-	limits.urgent = true;
 	CHECK_EQ(turnstile_open(&fd, path, NULL), OUTCOME_OK);
 	CHECK_EQ(turnstile_enter(fd, &limits, NULL), OUTCOME_OK);
 	return fd;
