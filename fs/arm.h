@@ -1,6 +1,6 @@
 /* arm: guards that were armed by path (setfattr -n user.celld.if-match).
  *
- * Source: DESIGN "A write is a transaction", "The guard". Per record and uid.
+ * Source: celldfs.8, GUARDS. Per record and uid.
  *
  *   no guard --arm E1--> armed(E1) --arm E1--> armed(E1, E1) --arm E2-->
  *   contest(3) --take--> refused, contest(2) --arm E1--> contest(3) ...
@@ -40,8 +40,9 @@ enum arms_found {
 	ARMS_CONTEST, /* different guards were armed: refuse this write */
 };
 
-/* Takes the guard for one write; a contest counts one refused write. *EXPIRES_MS
- * says until when a guard that was taken is good, for arms_return(). */
+/* Takes the guard for one write; a contest counts one refused write.
+ * *EXPIRES_MS says until when a guard that was taken is good, for
+ * arms_return(). */
 enum arms_found arms_take(struct arms *arms, const char *key, uid_t uid,
 			  int64_t now_ms, struct guard *guard,
 			  int64_t *expires_ms);

@@ -1,6 +1,6 @@
 /* attr: what stat shows.
  *
- * Source: DESIGN "Freshness, attributes, costs": mode 0644 (0444 on ro) less
+ * Source: celldfs.8, "The tree" and OPTIONS: mode 0644 (0444 on ro) less
  * umask=, the mounting user or uid= gid=, st_mtime the record's Last-Modified,
  * st_ino stable while the mount lives.
  */

@@ -1,7 +1,7 @@
 /* dir: directories: one snapshot per opendir, fetched page by page as it is
  * read.
  *
- * Source: DESIGN "Large directories". The offset of an entry is its place in
+ * The offset of an entry is its place in
  * the snapshot, so it never changes: no name is lost or doubled, whatever
  * buffer, seekdir or change outside.
  *

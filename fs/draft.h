@@ -1,7 +1,7 @@
 /* draft: the record that an open file is writing, from fragments to a whole.
  *
- * Source: DESIGN "When it commits". No FUSE and no I/O. Not thread-safe: the
- * handle's lock guards it.
+ * Source: celldfs.8, GUARDS, "When a write is done". No FUSE and no I/O. Not
+ * thread-safe: the handle's lock guards it.
  *
  * Invariants:
  * 1. The bytes since the start of the record are contiguous in the file; where

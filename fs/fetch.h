@@ -1,7 +1,7 @@
 /* fetch: reads of records through the mount's memory.
  *
  * Every read of a record by the mount goes through here, so that seen.h hears
- * of it.
+ * of it; only cas.c reads back by itself to settle a write.
  */
 #ifndef CELLDFS_FETCH_H
 #define CELLDFS_FETCH_H
@@ -19,11 +19,14 @@ enum outcome fetch_object(struct mount *mount, const struct limits *limits,
 			  struct object *object, struct glimpse *glimpse,
 			  struct answer *answer) MUST_CHECK;
 
-/* What is known of a record, with a request unless it was fetched (with its
- * size only: or listed) within the last second. OK, ABSENT, ... */
+/* What a record says (its ETag, node, epoch), with a request unless it was
+ * fetched within the last second. OK; else the store's outcome. */
 enum outcome fetch_glimpse(struct mount *mount, const struct limits *limits,
 			   const struct node *node, struct glimpse *glimpse,
 			   struct answer *answer) MUST_CHECK;
+
+/* What stat shows of a record, with a request unless it was fetched or listed
+ * within the last second. OK; else the store's outcome. */
 enum outcome fetch_size(struct mount *mount, const struct limits *limits,
 			enum node_kind kind, const char *key,
 			struct glimpse *glimpse,

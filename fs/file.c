@@ -156,7 +156,8 @@ void file_release(struct mount *mount, fuse_req_t req,
 
 	if (handle->draft.bytes.len > 0) {
 		snprintf(text, sizeof(text),
-			 "closed over an incomplete record, %zu bytes dropped",
+			 "invalid; closed over an incomplete record, %zu bytes "
+			 "dropped",
 			 handle->draft.bytes.len);
 		ops_log_failure(mount, "close", handle->node, OUTCOME_INVALID,
 				text);
@@ -273,8 +274,6 @@ static enum outcome take_fragment(struct handle *handle, const char *fragment,
 	buf_init(&draft->bytes, RECORD_WRITE_MAX);
 	draft_drop(draft);
 	draft->after_record = true;
-	/* if an interrupt ends it before it runs */
-	handle->failed_errno = EINTR;
 	return OUTCOME_OK;
 }
 
@@ -315,6 +314,8 @@ void file_write(struct mount *mount, fuse_req_t req, const char *fragment,
 	if (!work) {
 		free(bytes);
 		set_failed(handle, ENOMEM);
+		seen_set_note(mount->seen, handle->node->key, SEEN_OUTCOME,
+			      outcome_word(OUTCOME_NO_MEMORY));
 		return;
 	}
 	work->handle = handle;

@@ -1,7 +1,7 @@
 /* file: open files: open, create, read, write, flush, release.
  *
- * Source: DESIGN "A write is a transaction". Each function replies to REQ
- * exactly once, those that return an int leave that to the caller.
+ * Source: celldfs.8, GUARDS, "When a write is done". Each function replies to
+ * REQ exactly once, those that return an int leave that to the caller.
  */
 #ifndef CELLDFS_FILE_H
 #define CELLDFS_FILE_H

@@ -4,11 +4,12 @@
 #include "mount.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
 struct gate {
-	pthread_t reaper;     /* runs those whose deadline comes first */
+	pthread_t reaper;     /* runs those who wait in vain */
 	pthread_mutex_t lock; /* guards everything below and every
 			       * work->next, work->waiting */
 	pthread_cond_t queued;
@@ -23,6 +24,8 @@ struct gate *gate_new(unsigned most)
 {
 	struct gate *gate = calloc(1, sizeof(*gate));
 	pthread_condattr_t attributes;
+	sigset_t all, before;
+	int failed;
 
 	if (!gate)
 		return NULL;
@@ -32,7 +35,13 @@ struct gate *gate_new(unsigned most)
 	pthread_cond_init(&gate->queued, &attributes);
 	pthread_condattr_destroy(&attributes);
 	gate->most = most;
-	if (pthread_create(&gate->reaper, NULL, reap, gate) == 0)
+	/* a signal that asks the daemon to leave is for the main thread, whose
+	 * sleep it has to end */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	failed = pthread_create(&gate->reaper, NULL, reap, gate);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!failed)
 		return gate;
 	pthread_cond_destroy(&gate->queued);
 	pthread_mutex_destroy(&gate->lock);
@@ -102,27 +111,20 @@ static void queue_remove(struct gate *gate, struct work *work)
 	gate->waiting--;
 }
 
-/* libfuse calls this with the request's lock held. A request that waits is
- * answered here. That is safe only because work->waiting is set after the
- * callback was registered: a callback from within the registration itself never
- * replies, so the request outlives it. */
+/* libfuse calls this with the request's lock held, so the request cannot be
+ * answered here. Whether the work runs, waits, or is just about to, is sorted
+ * out under the gate's lock. */
 static void on_interrupt(fuse_req_t req, void *arg)
 {
 	struct work *work = arg;
 	struct gate *gate = work->gate;
-	bool answer;
 
+	(void)req;
 	pthread_mutex_lock(&gate->lock);
-	answer = work->waiting;
-	if (answer)
-		queue_remove(gate, work);
+	stop_request(&work->stop);
+	if (work->waiting)
+		pthread_cond_signal(&gate->queued);
 	pthread_mutex_unlock(&gate->lock);
-	if (!answer) {
-		stop_request(&work->stop);
-		return;
-	}
-	fuse_reply_err(req, EINTR);
-	work_free(work);
 }
 
 void gate_submit(struct gate *gate, struct work *work)
@@ -166,14 +168,18 @@ void gate_bypass(struct work *work)
 	work_free(work);
 }
 
-/* Under the gate's lock: who of those that wait has the first deadline. */
+/* Under the gate's lock: who of those that wait is interrupted, or else has the
+ * first deadline. */
 static struct work *most_urgent(const struct gate *gate)
 {
 	struct work *found = gate->first;
 
-	for (struct work *work = found; work; work = work->next)
+	for (struct work *work = found; work; work = work->next) {
+		if (stop_requested(&work->stop))
+			return work;
 		if (work->limits.deadline_ms < found->limits.deadline_ms)
 			found = work;
+	}
 	return found;
 }
 
@@ -203,7 +209,7 @@ static void *reap(void *arg)
 
 		if (!work) {
 			pthread_cond_wait(&gate->queued, &gate->lock);
-		} else if (limits_left_ms(&work->limits) > 0) {
+		} else if (limits_check(&work->limits) == OUTCOME_OK) {
 			wait_for_deadline(gate, work);
 		} else {
 			queue_remove(gate, work);

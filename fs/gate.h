@@ -1,18 +1,19 @@
 /* gate: lets at most so many requests into the store at once; the rest wait
  * without a thread.
  *
- * Source: DESIGN "Form". libfuse's pool has GATE_POOL threads; GATE_RESERVE of
+ * libfuse's pool has GATE_POOL threads; GATE_RESERVE of
  * them never enter the store, so that interrupts, statfs and .celldfs/ are
  * answered while the store hangs.
  *
  * A FUSE operation that may need the store decodes its arguments into a struct
- * work and submits it. work->run() then handles it from start to finish: it
- * replies exactly once, through the reply functions of ops.h.
+ * work and submits it. work->run() then handles it from start to finish: at the
+ * end work_done(), then exactly one fuse_reply_*(); or ops_fail(), which is
+ * both.
  *
  * Invariants:
- * 1. Every submitted work is either run once, or answered EINTR while it waits.
- *    One whose deadline comes while it waits is run then, uncounted: no store
- *    call does anything after its deadline, so it ends at once and says so.
+ * 1. Every submitted work is run exactly once. One that is interrupted or whose
+ *    deadline comes while it waits is run then, uncounted: no store call does
+ *    anything after that, so it ends at once and says so in its own words.
  * 2. While run() runs, an interrupt of the request is a stop request on
  *    work->stop; work_done() ends that before the reply goes out, for the
  *    request is gone with the reply.
@@ -55,7 +56,8 @@ struct work {
 
 struct gate;
 
-/* A gate that lets MOST requests in at once. NULL: no memory. */
+/* A gate that lets MOST requests in at once; it has a thread of its own. NULL:
+ * no memory, no thread. Freed only when no work is under way. */
 struct gate *gate_new(unsigned most);
 void gate_free(struct gate *gate);
 
@@ -68,8 +70,8 @@ struct work *work_new(struct mount *mount, fuse_req_t req,
  * whatever waits. */
 void gate_submit(struct gate *gate, struct work *work);
 
-/* Takes WORK over and runs it at once in this thread, uncounted: for what turned
- * out to need no store. */
+/* Takes WORK over and runs it at once in this thread, uncounted: for what will
+ * not ask the store. */
 void gate_bypass(struct work *work);
 
 /* Ends the watch for interrupts; to be called before the reply. */

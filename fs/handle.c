@@ -92,13 +92,15 @@ enum outcome handle_fetch(struct mount *mount, struct handle *handle,
 		superseded = writes != handle->writes;
 		if (outcome == OUTCOME_OK && !superseded)
 			show(handle, &object.body, &glimpse);
-		if (outcome == OUTCOME_ABSENT && handle->created) {
+		if (outcome == OUTCOME_ABSENT && handle->created &&
+		    !superseded) {
 			/* created and not written yet: empty, as elsewhere */
 			handle->shows = false;
 			outcome = OUTCOME_OK;
 		}
 		pthread_mutex_unlock(&handle->lock);
-	} while (outcome == OUTCOME_OK && superseded);
+	} while (superseded &&
+		 (outcome == OUTCOME_OK || outcome == OUTCOME_ABSENT));
 	object_release(&object);
 	return outcome;
 }
@@ -123,7 +125,7 @@ static void guard_by_reading(struct handle *handle)
 	if (handle->refused || (handle->guard_set && !handle->stale))
 		return;
 	/* an ETag that cannot be a guard leaves MATCH with no ETag, which
-	 * matches nothing: handle_intent() has to say so */
+	 * matches nothing; swap.c says so when it is used */
 	if (guard_of_etag(&guard, handle->glimpse.etag, NULL) != OUTCOME_OK)
 		guard = (struct guard){.kind = GUARD_MATCH};
 	handle->guard = guard;
@@ -182,6 +184,16 @@ bool handle_created(struct handle *handle)
 	return created;
 }
 
+/* Under the handle's lock: as if it had neither read nor been given a guard. */
+static void reset_guard(struct handle *handle)
+{
+	handle->guard = (struct guard){.kind = handle->created ? GUARD_ABSENT
+							       : GUARD_NONE};
+	handle->guard_set = false;
+	handle->borrowed = false;
+	handle->stale = false;
+}
+
 void handle_set_guard(struct handle *handle, const struct guard *guard)
 {
 	pthread_mutex_lock(&handle->lock);
@@ -198,12 +210,8 @@ bool handle_drop_guard(struct handle *handle)
 
 	pthread_mutex_lock(&handle->lock);
 	dropped = handle->guard.kind == GUARD_MATCH;
-	if (dropped) {
-		memset(&handle->guard, 0, sizeof(handle->guard));
-		handle->guard_set = false;
-		handle->borrowed = false;
-		handle->stale = false;
-	}
+	if (dropped)
+		reset_guard(handle);
 	pthread_mutex_unlock(&handle->lock);
 	return dropped;
 }
@@ -270,10 +278,7 @@ void handle_borrow(struct handle *handle, const struct guard *guard)
 void handle_give_back(struct handle *handle)
 {
 	pthread_mutex_lock(&handle->lock);
-	memset(&handle->guard, 0, sizeof(handle->guard));
-	if (handle->created)
-		handle->guard.kind = GUARD_ABSENT;
-	handle->borrowed = false;
+	reset_guard(handle);
 	pthread_mutex_unlock(&handle->lock);
 }
 

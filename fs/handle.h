@@ -1,7 +1,7 @@
 /* handle: an open file: what it has shown, its guard, the record that it is
  * writing.
  *
- * Source: DESIGN "A write is a transaction", "Freshness, attributes, costs".
+ * Source: celldfs.8, GUARDS and "Freshness".
  *
  * Invariants:
  * 1. All that one open file shows (bytes, size, ETag) comes from one snapshot,
@@ -49,8 +49,8 @@ struct handle {
 				 * the refusal: reading on in it is no guard */
 	struct draft draft;
 	int failed_errno; /* of the last write; flush repeats it */
-	off_t written_at; /* where the last record began in the file, */
-	size_t written_len; /* and its length; 0: none was written */
+	off_t written_at; /* where the last whole record began in the file, */
+	size_t written_len; /* and its length; 0: there was none */
 };
 
 /* A handle for NODE, attached to it, with one reference. ACCESS is the open
@@ -72,12 +72,13 @@ enum outcome handle_fetch(struct mount *mount, struct handle *handle,
 			  const struct limits *limits, struct answer *answer)
 	MUST_CHECK;
 
-/* Must a read at OFFSET fetch first? DESIGN: nothing was read yet, or offset 0
- * after bytes were read. */
+/* Must a read at OFFSET fetch first? As in sysfs: nothing was read yet, or
+ * offset 0 after bytes were read. */
 bool handle_read_fetches(struct handle *handle, off_t offset);
 
 /* Copies up to SIZE bytes at OFFSET of what the file shows to a malloced *BYTES
- * and makes its ETag the guard. OK; FAILED: nothing is shown; NO_MEMORY. */
+ * and makes its ETag the guard. OK, with no bytes at the end or if nothing is
+ * shown; NO_MEMORY. */
 enum outcome handle_read(struct handle *handle, size_t size, off_t offset,
 			 char **bytes, size_t *len) MUST_CHECK;
 

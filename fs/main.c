@@ -34,22 +34,34 @@
 
 #define STATUS_FAILED 1
 #define STATUS_USAGE  2
+#define IDLE_THREADS  10 /* of GATE_POOL, that are kept */
 
-/* The last thing libfuse complained of, to be told in our one line. */
-static char fuse_complaint[200];
+/* What libfuse complained of while it mounted, to be told in our one line. */
+static struct reason mount_complaint;
 
 static void keep_complaint(enum fuse_log_level level, const char *format,
 			   va_list arguments)
 {
-	char line[sizeof(fuse_complaint)];
+	char line[200];
+
+	(void)level;
+	vsnprintf(line, sizeof(line), format, arguments);
+	line[strcspn(line, "\n")] = '\0';
+	reason_set(&mount_complaint, OUTCOME_FAILED, "%s", line);
+}
+
+static void log_complaint(enum fuse_log_level level, const char *format,
+			  va_list arguments)
+{
+	char line[200];
 
 	vsnprintf(line, sizeof(line), format, arguments);
 	line[strcspn(line, "\n")] = '\0';
-	if (level <= FUSE_LOG_ERR)
-		memcpy(fuse_complaint, line, sizeof(fuse_complaint));
-	if (level > FUSE_LOG_WARNING)
-		log_line(LOG_DEBUG, "%s", line);
+	if (level <= FUSE_LOG_WARNING)
+		log_line(LOG_WARNING, "%s", line);
 }
+
+static const struct reason no_memory = {"out of memory"};
 
 static int fail(const char *what, const struct reason *reason)
 {
@@ -160,9 +172,11 @@ static int serve_session(struct service *service, struct mount *mount,
 	int result;
 
 	if (!config)
-		return STATUS_FAILED;
+		return fail(service->mountpoint, &no_memory);
 	fuse_loop_cfg_set_max_threads(config, GATE_POOL);
-	fuse_loop_cfg_set_idle_threads(config, 10);
+	fuse_loop_cfg_set_idle_threads(config, IDLE_THREADS);
+	if (!service->options->debug)
+		fuse_set_log_func(log_complaint);
 	mount->serving = say_ready;
 	mount->serving_arg = service;
 	mount->started_ms = clock_boot_ms();
@@ -181,28 +195,27 @@ static int run_session(struct service *service, struct mount *mount)
 	char *argv[] = {(char[]){"celldfs"}, (char[]){"-o"}, options, NULL};
 	struct fuse_args args = FUSE_ARGS_INIT(3, argv);
 	struct fuse_session *session = NULL;
-	struct reason reason = {"out of memory"};
+	bool mounted = false;
 	int status = STATUS_FAILED;
 
+	if (!options)
+		return fail(service->mountpoint, &no_memory);
 	if (!service->options->debug)
 		fuse_set_log_func(keep_complaint);
-	if (options)
-		session = fuse_session_new(&args, &ops_table, sizeof(ops_table),
-					   mount);
+	session = fuse_session_new(&args, &ops_table, sizeof(ops_table), mount);
 	if (session && fuse_set_signal_handlers(session) == 0) {
-		if (fuse_session_mount(session, service->mountpoint) == 0) {
+		mounted = fuse_session_mount(session, service->mountpoint) == 0;
+		if (mounted) {
 			status = serve_session(service, mount, session);
 			fuse_session_unmount(session);
-			reason.text[0] = '\0';
 		}
 		fuse_remove_signal_handlers(session);
 	}
-	if (reason.text[0]) {
-		if (fuse_complaint[0])
-			reason_set(&reason, OUTCOME_FAILED, "cannot mount: %s",
-				   fuse_complaint);
-		fail(service->mountpoint, &reason);
-	}
+	if (!mounted)
+		fprintf(stderr, "celldfs: %s: cannot mount%s%s\n",
+			service->mountpoint,
+			mount_complaint.text[0] ? ": " : "",
+			mount_complaint.text);
 	if (session)
 		fuse_session_destroy(session);
 	fuse_opt_free_args(&args);
@@ -260,6 +273,8 @@ static int serve(struct service *service, const char *url)
 	mount.gate = gate_new(GATE_POOL - GATE_RESERVE);
 	if (mount.tree && mount.seen && mount.arms && mount.gate)
 		status = run_session(service, &mount);
+	else
+		status = fail(url, &no_memory);
 	gate_free(mount.gate);
 	arms_free(mount.arms);
 	seen_free(mount.seen);
@@ -370,12 +385,16 @@ int main(int argc, char **argv)
 {
 	struct options options;
 	struct reason reason = {""};
+	enum outcome outcome;
 	int status = EXIT_SUCCESS;
 
-	if (options_parse(&options, argc, argv, &reason) != OUTCOME_OK) {
+	outcome = options_parse(&options, argc, argv, &reason);
+	if (outcome != OUTCOME_OK) {
+		options_release(&options);
+		if (outcome != OUTCOME_INVALID)
+			return fail("options", &no_memory);
 		fprintf(stderr, "celldfs: %s\n", reason.text);
 		fprintf(stderr, "celldfs: see celldfs --help\n");
-		options_release(&options);
 		return STATUS_USAGE;
 	}
 	switch (options.command) {

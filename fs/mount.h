@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 
 struct arms;
-struct fuse_session;
 struct gate;
 struct seen;
 struct tree;

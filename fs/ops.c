@@ -19,7 +19,7 @@
 
 /* One write is never split for records (64 KiB at most, unaligned). */
 #define WRITE_MAX (128 * 1024)
-/* A LOOKUP holds its directory's lock. DESIGN "Freshness". */
+/* A LOOKUP holds its directory's lock, so it must not wait for long. */
 #define LOOKUP_DEADLINE_MS 2000
 
 static struct mount *mount_of(fuse_req_t req)
@@ -54,10 +54,13 @@ void ops_fail(struct work *work, const char *operation, const struct node *node,
 	      enum outcome outcome, const struct answer *answer)
 {
 	char text[SWAP_TEXT_SIZE];
+	char status[32] = "";
 
+	if (answer->status)
+		snprintf(status, sizeof(status), "; status %d", answer->status);
 	if (outcome != OUTCOME_ABSENT) {
-		snprintf(text, sizeof(text), "%s; status %d%s%s%s%s",
-			 outcome_word(outcome), answer->status,
+		snprintf(text, sizeof(text), "%s%s%s%s%s%s",
+			 outcome_word(outcome), status,
 			 answer->request_id[0] ? "; request " : "",
 			 answer->request_id, answer->reason.text[0] ? "; " : "",
 			 answer->reason.text);

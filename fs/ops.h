@@ -19,7 +19,8 @@ extern const struct fuse_lowlevel_ops ops_table;
 void ops_fail(struct work *work, const char *operation, const struct node *node,
 	      enum outcome outcome, const struct answer *answer);
 
-/* The same line without an answer: TEXT is what user.celld.outcome says. */
+/* The same line without an answer. TEXT begins with the outcome's word, as
+ * user.celld.outcome does. */
 void ops_log_failure(struct mount *mount, const char *operation,
 		     const struct node *node, enum outcome outcome,
 		     const char *text);

@@ -1,7 +1,8 @@
 /* options: the command line: read, checked, explained.
  *
- * Nothing is changed before all of it is valid. A new option is a row in the
- * table of options.c, a line in --help and an entry in celldfs.8.
+ * It has no other effect. A new option is a field here, a row and a setter in
+ * options.c, a line in --help and an entry in celldfs.8; what it is for is
+ * passed on by serve() in main.c.
  */
 #ifndef CELLDFS_OPTIONS_H
 #define CELLDFS_OPTIONS_H
@@ -34,8 +35,8 @@ struct options {
 	char *fuse; /* owned: what goes to libfuse, comma-separated; "" */
 };
 
-/* Parses the arguments. OK; INVALID with REASON: exit status 2. Strings point
- * into ARGV, which must stay. */
+/* Parses the arguments. OK; INVALID with REASON: exit status 2; NO_MEMORY.
+ * Strings point into ARGV, which must stay. */
 enum outcome options_parse(struct options *options, int argc, char **argv,
 			   struct reason *reason) MUST_CHECK;
 void options_release(struct options *options);

@@ -1,9 +1,8 @@
 /* seen: what this mount remembers of the records that it has shown.
  *
- * Source: DESIGN "Freshness, attributes, costs" (no request within a second, no
- * request for the lookup of a record seen before) and "What is checked before
- * anything is sent" (the record that a guard stands for). It is a memory, never
- * an authority: a guard is decided by the store.
+ * Source: celldfs.8, COSTS (no request within a second, no request for the
+ * lookup of a record seen before) and "Rules" (the record that a guard stands
+ * for). It is a memory, never an authority: a guard is decided by the store.
  *
  * Invariants:
  * 1. What is remembered of a record is never replaced by something older: each

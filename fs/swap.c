@@ -328,12 +328,13 @@ static enum outcome send(struct swap *swap, struct glimpse *written)
 	return OUTCOME_OK;
 }
 
-/* One line for user.celld.outcome and the log: word, guard, what the store
- * said, why. */
+/* One line for user.celld.outcome and the log: word, guard once one was found,
+ * what the store said, why. */
 static void describe(const struct swap *swap, enum outcome outcome,
 		     char text[SWAP_TEXT_SIZE])
 {
 	const struct answer *answer = &swap->result.answer;
+	bool guarded = swap->guard.kind != GUARD_NONE;
 	char guard[ETAG_SIZE + 16];
 	char status[32] = "";
 	char request[96] = "";
@@ -347,9 +348,10 @@ static void describe(const struct swap *swap, enum outcome outcome,
 	if (outcome == OUTCOME_OK)
 		snprintf(etag, sizeof(etag), "; ETag now %s",
 			 swap->result.etag);
-	snprintf(text, SWAP_TEXT_SIZE, "%s; %s%s%s%s%s%s",
-		 outcome_word(outcome), guard_print(&swap->guard, guard),
-		 status, request, etag, swap->reason->text[0] ? "; " : "",
+	snprintf(text, SWAP_TEXT_SIZE, "%s%s%s%s%s%s%s%s",
+		 outcome_word(outcome), guarded ? "; " : "",
+		 guarded ? guard_print(&swap->guard, guard) : "", status,
+		 request, etag, swap->reason->text[0] ? "; " : "",
 		 swap->reason->text);
 }
 

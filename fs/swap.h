@@ -1,8 +1,7 @@
 /* swap: a whole record, as written by a user, from the rules to the store.
  *
- * Source: DESIGN "A write is a transaction", "What is checked before anything
- * is sent". It decides nothing by itself: what may replace what is
- * ownership.h's, what became of the PUT is cas.h's.
+ * Source: celldfs.8, GUARDS and RECORDS, "Rules". It decides nothing by itself:
+ * what may replace what is ownership.h's, what became of the PUT is cas.h's.
  *
  *   rule 1 (a record?) -> guard (own, armed) -> guarded record -> rules 2, 4, 5
  *   -> rule 3 (a dead owner?) -> one conditional PUT, settled

@@ -101,11 +101,6 @@ fuse_ino_t tree_id(const struct tree *tree, const struct node *node)
 	return (fuse_ino_t)(uintptr_t)node;
 }
 
-struct node *tree_fixed(struct tree *tree, enum node_kind kind)
-{
-	return &tree->fixed[kind];
-}
-
 bool node_is_record(const struct node *node)
 {
 	return node->kind == NODE_OWN || node->kind == NODE_LEASE;

@@ -1,7 +1,5 @@
 /* tree: names and the node ids under which the kernel knows them.
  *
- * Source: DESIGN "Freshness, attributes, costs".
- *
  *   id 1            MOUNT/
  *   fixed           MOUNT/cells/  nodes/  .celldfs/  .celldfs/status
  *   one per name    MOUNT/cells/<cell>/
@@ -17,7 +15,7 @@
  * 1. A node lives until the kernel has forgotten as many lookups as it was
  *    told of.
  * 2. A handle is in its node's list from handle_new() to handle_close(), newest
- *    first (tree->lock).
+ *    first (tree->lock). A handle's own lock is taken inside the tree's.
  */
 #ifndef CELLDFS_TREE_H
 #define CELLDFS_TREE_H
@@ -29,6 +27,7 @@
 
 #include <stdbool.h>
 
+/* The fixed nodes first, up to NODE_STATUS: tree.c numbers them by it. */
 enum node_kind {
 	NODE_ROOT,
 	NODE_CELLS,
@@ -65,9 +64,6 @@ fuse_ino_t tree_id(const struct tree *tree, const struct node *node);
 
 bool node_is_directory(const struct node *node);
 bool node_is_record(const struct node *node);
-
-/* One of the fixed nodes. */
-struct node *tree_fixed(struct tree *tree, enum node_kind kind);
 
 /* What NAME in PARENT is, judged by its form alone. 0, and *KIND is set; or the
  * errno of a lookup: ENOENT, ENAMETOOLONG. Sends nothing. */

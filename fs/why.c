@@ -17,7 +17,9 @@ static enum outcome describe_owner(struct mount *mount,
 	const char *word;
 
 	outcome = swap_life(mount, limits, own->node, &life, &reason);
-	if (outcome != OUTCOME_OK || life == LIFE_UNKNOWN)
+	if (mount->rules.takeover_any)
+		word = "free (takeover=any)";
+	else if (outcome != OUTCOME_OK || life == LIFE_UNKNOWN)
 		word = "unknown";
 	else
 		word = life == LIFE_DEAD ? "free" : "busy";
@@ -46,8 +48,8 @@ enum outcome why_claim(struct mount *mount, const struct limits *limits,
 		return outcome;
 	if (glimpse.form != GUARDED_OWN)
 		return buf_printf(text,
-				  "unknown: the record is malformed; only its "
-				  "writer can mend it");
+				  "unknown: the record is malformed; nothing "
+				  "can replace it through a mount");
 	if (!own->node[0])
 		return buf_printf(text,
 				  "free: released at epoch %llu; the next "

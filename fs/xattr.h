@@ -1,6 +1,6 @@
 /* xattr: the extended attributes of records.
  *
- * Source: DESIGN "The guard", "Freshness, attributes, costs". A new attribute
+ * Source: celldfs.8, ATTRIBUTES and COSTS. A new attribute
  * is a row in the table of xattr.c, a function that writes its value, and an
  * entry under ATTRIBUTES in celldfs.8.
  *

@@ -2,10 +2,11 @@
 
 #include "clock.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* One cas_put() under way. */
-struct swap {
+struct put {
 	struct store *store;
 	const struct limits *limits;
 	const struct cas_write *write;
@@ -13,7 +14,7 @@ struct swap {
 	struct attempt attempt;
 	bool may_have_landed; /* some request's fate is unknown; never unset */
 	int64_t settle_until_ms; /* after an interrupt; 0 = not interrupted */
-	unsigned refusals_in_a_row; /* "not done" answers, for the back-off */
+	unsigned waits;		 /* so far, for the back-off */
 };
 
 /* What reading back said. */
@@ -33,23 +34,23 @@ enum settled {
 /* What bounds this write from now on. An interrupt ends whatever was not sent;
  * what was sent may settle for another second, and then the stop must not end
  * the requests that settle it. */
-static struct limits bounds(const struct swap *swap)
+static struct limits bounds(const struct put *put)
 {
-	struct limits limits = *swap->limits;
+	struct limits limits = *put->limits;
 
-	if (swap->settle_until_ms) {
+	if (put->settle_until_ms) {
 		limits.stop = NULL;
-		if (swap->settle_until_ms < limits.deadline_ms)
-			limits.deadline_ms = swap->settle_until_ms;
+		if (put->settle_until_ms < limits.deadline_ms)
+			limits.deadline_ms = put->settle_until_ms;
 	}
 	return limits;
 }
 
 /* The bounds of one try: at most half of what is left, so that settling has
  * time, but at least a second. */
-static struct limits try_bounds(const struct swap *swap)
+static struct limits try_bounds(const struct put *put)
 {
-	struct limits limits = bounds(swap);
+	struct limits limits = bounds(put);
 	int64_t left_ms = limits_left_ms(&limits);
 	int64_t share_ms =
 		left_ms / 2 > TRY_LEAST_MS ? left_ms / 2 : TRY_LEAST_MS;
@@ -60,72 +61,75 @@ static struct limits try_bounds(const struct swap *swap)
 }
 
 /* An interrupt after something was sent starts the second that is left. */
-static void note_stop(struct swap *swap)
+static void note_stop(struct put *put)
 {
-	if (swap->result->sent && swap->settle_until_ms == 0 &&
-	    swap->limits->stop && stop_requested(swap->limits->stop))
-		swap->settle_until_ms =
+	if (put->result->sent && put->settle_until_ms == 0 &&
+	    put->limits->stop && stop_requested(put->limits->stop))
+		put->settle_until_ms =
 			clock_boot_ms() + CAS_SETTLE_AFTER_STOP_MS;
 }
 
-static bool time_is_up(const struct swap *swap)
+static bool time_is_up(const struct put *put)
 {
-	struct limits limits = bounds(swap);
+	struct limits limits = bounds(put);
 
 	return limits_left_ms(&limits) == 0;
 }
 
-/* Waits before another try. False when the time for it is up. */
-static bool back_off(struct swap *swap)
+/* A number from 0 to 255 that differs from wait to wait and from write to
+ * write: two digits of the attempt id, which is random. */
+static int64_t jitter(const struct put *put)
 {
-	int64_t wait_ms = swap->result->answer.wait_ms;
+	char digits[3] = {0};
+
+	memcpy(digits, put->attempt.hex + 2 * (put->waits % 16), 2);
+	return strtol(digits, NULL, 16);
+}
+
+/* Waits before another try. False when the time for it is up. */
+static bool back_off(struct put *put)
+{
+	int64_t wait_ms = put->result->answer.wait_ms;
 	enum outcome outcome;
 	int64_t until_ms;
 
 	if (wait_ms == 0) {
-		unsigned doublings = swap->refusals_in_a_row;
-
 		wait_ms = BACKOFF_MOST_MS;
-		if (doublings < 6 &&
-		    ((int64_t)BACKOFF_FIRST_MS << doublings) < wait_ms)
-			wait_ms = (int64_t)BACKOFF_FIRST_MS << doublings;
-		/* half of it is jitter, so that rejected crowds spread out;
-		 * the attempt id is as good a source as any */
-		wait_ms = wait_ms / 2 +
-			  (wait_ms / 2) *
-				  (unsigned char)swap->attempt
-					  .hex[swap->refusals_in_a_row % 32] /
-				  256;
+		if (put->waits < 6 &&
+		    ((int64_t)BACKOFF_FIRST_MS << put->waits) < wait_ms)
+			wait_ms = (int64_t)BACKOFF_FIRST_MS << put->waits;
+		/* half of it is jitter, so that rejected crowds spread out */
+		wait_ms = wait_ms / 2 + wait_ms / 2 * jitter(put) / 256;
 	}
-	swap->refusals_in_a_row++;
+	put->waits++;
 	until_ms = clock_boot_ms() + wait_ms;
 	do {
 		struct limits limits;
 
-		note_stop(swap);
-		limits = bounds(swap);
+		note_stop(put);
+		limits = bounds(put);
 		outcome = limits_sleep(&limits, until_ms);
 		/* an interrupt does not end the wait but starts the second
 		 * that is left, whose bounds no interrupt ends */
-	} while (outcome == OUTCOME_INTERRUPTED && swap->result->sent);
+	} while (outcome == OUTCOME_INTERRUPTED && put->result->sent);
 	return outcome == OUTCOME_OK;
 }
 
-static enum settled read_back_once(struct swap *swap)
+static enum settled read_back_once(struct put *put)
 {
-	const struct cas_write *write = swap->write;
-	struct limits limits = try_bounds(swap);
+	const struct cas_write *write = put->write;
+	struct limits limits = try_bounds(put);
 	struct object found;
 	enum settled settled = SETTLED_SUPERSEDED;
 	struct answer answer = {0};
 	enum outcome outcome;
 
 	object_init(&found);
-	swap->result->gets++;
-	outcome = store_get(swap->store, &limits, write->key, NULL, &found,
+	put->result->gets++;
+	outcome = store_get(put->store, &limits, write->key, NULL, &found,
 			    &answer);
 	/* the answer that is told is the PUT's; this one may ask for a pause */
-	swap->result->answer.wait_ms = answer.wait_ms;
+	put->result->answer.wait_ms = answer.wait_ms;
 	if (outcome == OUTCOME_ABSENT)
 		settled = write->guard.kind == GUARD_ABSENT
 				  ? SETTLED_NOT_YET
@@ -134,7 +138,7 @@ static enum settled read_back_once(struct swap *swap)
 		settled = SETTLED_SUPERSEDED; /* no record that we sent */
 	else if (outcome != OUTCOME_OK)
 		settled = SETTLED_UNREADABLE;
-	else if (strcmp(found.attempt.hex, swap->attempt.hex) == 0)
+	else if (strcmp(found.attempt.hex, put->attempt.hex) == 0)
 		settled = SETTLED_OURS;
 	else if (guard_matches(&write->guard, found.etag))
 		settled = SETTLED_NOT_YET;
@@ -142,65 +146,65 @@ static enum settled read_back_once(struct swap *swap)
 		 write->disproves(write->disproves_arg, &found))
 		settled = SETTLED_NEVER;
 	if (settled == SETTLED_OURS)
-		memcpy(swap->result->etag, found.etag, ETAG_SIZE);
+		memcpy(put->result->etag, found.etag, ETAG_SIZE);
 	object_release(&found);
 	return settled;
 }
 
-static enum settled read_back(struct swap *swap)
+static enum settled read_back(struct put *put)
 {
 	for (;;) {
 		enum settled settled;
 
-		note_stop(swap);
-		settled = read_back_once(swap);
+		note_stop(put);
+		settled = read_back_once(put);
 		if (settled != SETTLED_UNREADABLE)
 			return settled;
-		note_stop(swap);
-		if (time_is_up(swap) || !back_off(swap))
+		note_stop(put);
+		if (time_is_up(put) || !back_off(put))
 			return settled;
 	}
 }
 
-static enum outcome put_once(struct swap *swap)
+static enum outcome put_once(struct put *put)
 {
-	const struct cas_write *write = swap->write;
-	struct limits limits = try_bounds(swap);
+	const struct cas_write *write = put->write;
+	struct limits limits = try_bounds(put);
 	struct answer answer = {0};
 	enum outcome outcome;
 
-	swap->result->puts++;
-	outcome = store_put_if(swap->store, &limits, write->key, write->body,
-			       write->len, &write->guard, &swap->attempt,
-			       swap->result->etag, &answer);
-	swap->result->answer = answer;
+	put->result->puts++;
+	outcome = store_put_if(put->store, &limits, write->key, write->body,
+			       write->len, &write->guard, &put->attempt,
+			       put->result->etag, &answer);
+	put->result->answer = answer;
 	if (outcome != OUTCOME_TIMEOUT && outcome != OUTCOME_INTERRUPTED)
-		swap->result->sent = true;
+		put->result->sent = true;
 	return outcome;
 }
 
 /* May another request leave? Not OK: what to return if nothing has landed. */
-static enum outcome may_send(struct swap *swap)
+static enum outcome may_send(struct put *put)
 {
 	enum outcome outcome = OUTCOME_OK;
 
-	if (swap->write->may_send)
-		outcome = swap->write->may_send(swap->write->may_send_arg);
+	if (put->write->may_send)
+		outcome = put->write->may_send(put->write->may_send_arg);
 	if (outcome != OUTCOME_OK)
 		return outcome;
-	note_stop(swap);
-	if (swap->settle_until_ms)
-		return time_is_up(swap) ? OUTCOME_TIMEOUT : OUTCOME_OK;
-	return limits_check(swap->limits);
+	note_stop(put);
+	if (put->settle_until_ms)
+		return time_is_up(put) ? OUTCOME_TIMEOUT : OUTCOME_OK;
+	return limits_check(put->limits);
 }
 
 /* The fate of a request is unknown, or a refusal may be the echo of an earlier
  * one that landed. True: *OUTCOME is final; false: send again. */
-static bool settle(struct swap *swap, enum outcome *outcome)
+static bool settle(struct put *put, enum outcome *outcome)
 {
-	struct reason *reason = &swap->result->answer.reason;
+	struct reason *reason = &put->result->answer.reason;
 
-	switch (read_back(swap)) {
+	switch (read_back(put)) {
 	case SETTLED_OURS:
 		*outcome = OUTCOME_OK;
 		return true;
@@ -228,11 +232,11 @@ static bool settle(struct swap *swap, enum outcome *outcome)
 }
 
 /* How a write ends that may not or cannot be sent (again). */
-static enum outcome give_up(struct swap *swap, enum outcome outcome)
+static enum outcome give_up(struct put *put, enum outcome outcome)
 {
-	if (!swap->may_have_landed)
+	if (!put->may_have_landed)
 		return outcome;
-	return reason_set(&swap->result->answer.reason, OUTCOME_UNKNOWN,
+	return reason_set(&put->result->answer.reason, OUTCOME_UNKNOWN,
 			  "not applied when it was last read back, but a "
 			  "request may still be under way: the write may yet "
 			  "happen");
@@ -241,7 +245,7 @@ static enum outcome give_up(struct swap *swap, enum outcome outcome)
 enum outcome cas_put(struct store *store, const struct limits *limits,
 		     const struct cas_write *write, struct cas_result *result)
 {
-	struct swap swap = {
+	struct put put = {
 		.store = store,
 		.limits = limits,
 		.write = write,
@@ -254,35 +258,35 @@ enum outcome cas_put(struct store *store, const struct limits *limits,
 	if (write->guard.kind == GUARD_NONE)
 		return reason_set(&result->answer.reason, OUTCOME_FORBIDDEN,
 				  "a write without a guard is never sent");
-	outcome = attempt_new(&swap.attempt);
+	outcome = attempt_new(&put.attempt);
 	if (outcome != OUTCOME_OK)
 		return outcome;
 
 	for (;;) {
-		outcome = may_send(&swap);
+		outcome = may_send(&put);
 		if (outcome != OUTCOME_OK)
 			return refused && outcome == OUTCOME_TIMEOUT
-				       ? give_up(&swap, OUTCOME_NOT_DONE)
-				       : give_up(&swap, outcome);
-		outcome = put_once(&swap);
-		note_stop(&swap);
+				       ? give_up(&put, OUTCOME_NOT_DONE)
+				       : give_up(&put, outcome);
+		outcome = put_once(&put);
+		note_stop(&put);
 		switch (outcome) {
 		case OUTCOME_OK:
 			return OUTCOME_OK;
 		case OUTCOME_NOT_DONE:
 			refused = true;
-			if (swap.may_have_landed && settle(&swap, &outcome))
+			if (put.may_have_landed && settle(&put, &outcome))
 				return outcome;
-			if (!back_off(&swap))
-				return give_up(&swap, OUTCOME_NOT_DONE);
+			if (!back_off(&put))
+				return give_up(&put, OUTCOME_NOT_DONE);
 			break;
 		case OUTCOME_REJECTED:
-			if (!swap.may_have_landed)
+			if (!put.may_have_landed)
 				return OUTCOME_REJECTED;
-			if (settle(&swap, &outcome))
+			if (settle(&put, &outcome))
 				return outcome;
-			if (!back_off(&swap))
-				return give_up(&swap, OUTCOME_REJECTED);
+			if (!back_off(&put))
+				return give_up(&put, OUTCOME_REJECTED);
 			break;
 		case OUTCOME_UNCHANGED:
 		case OUTCOME_EXISTS:
@@ -291,24 +295,24 @@ enum outcome cas_put(struct store *store, const struct limits *limits,
 			/* no answers to a write: they prove nothing */
 			__attribute__((fallthrough));
 		case OUTCOME_UNKNOWN:
-			swap.may_have_landed = true;
-			if (settle(&swap, &outcome))
+			put.may_have_landed = true;
+			if (settle(&put, &outcome))
 				return outcome;
 			/* not applied yet, and it may still be: the same guard
 			 * and attempt id make a resend harmless */
-			if (!back_off(&swap))
-				return give_up(&swap, OUTCOME_UNKNOWN);
+			if (!back_off(&put))
+				return give_up(&put, OUTCOME_UNKNOWN);
 			break;
 		case OUTCOME_TIMEOUT:
 			/* nothing was sent, and it was only this try's time, or
 			 * there is nobody to send it to for the moment; whether
 			 * there is time for another is asked above */
-			(void)back_off(&swap);
+			(void)back_off(&put);
 			break;
 		case OUTCOME_INTERRUPTED:
 			/* nor now; what was sent before has its second */
-			if (!swap.settle_until_ms)
-				return give_up(&swap, outcome);
+			if (!put.settle_until_ms)
+				return give_up(&put, outcome);
 			break;
 		case OUTCOME_DENIED:
 		case OUTCOME_FAILED:
@@ -317,7 +321,7 @@ enum outcome cas_put(struct store *store, const struct limits *limits,
 		case OUTCOME_TOO_LARGE:
 		case OUTCOME_FENCED:
 		case OUTCOME_NO_MEMORY:
-			return give_up(&swap, outcome);
+			return give_up(&put, outcome);
 		}
 	}
 }

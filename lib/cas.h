@@ -1,6 +1,6 @@
 /* cas: one guarded write, settled to applied, rejected or unknown.
  *
- * Source: DESIGN "Applied, rejected, unknown"; CASES "Stores".
+ * Source: celldfs.8, GUARDS, "Applied, rejected, unknown".
  *
  * Invariants:
  * 1. Every request of one cas_put() carries the same guard, the same bytes and
@@ -36,7 +36,9 @@ struct cas_write {
 
 struct cas_result {
 	char etag[ETAG_SIZE]; /* OK: the new version's */
-	bool sent;	      /* did any request leave? */
+	bool sent;	      /* a request has left, or was refused for good;
+			       * false: the write may be tried anew as if it
+			       * had not been */
 	unsigned puts, gets;  /* requests that were made */
 	struct answer answer; /* the last one's */
 };
@@ -46,7 +48,8 @@ struct cas_result {
 
 /* Writes and settles, within LIMITS. OK: applied. REJECTED. NOT_DONE: every try
  * was answered so until the deadline. UNKNOWN: it may have happened. TIMEOUT,
- * INTERRUPTED: nothing was sent. DENIED, FAILED, FORBIDDEN. */
+ * INTERRUPTED: nothing was sent. DENIED, FAILED, FORBIDDEN, INVALID, TOO_LARGE,
+ * NO_MEMORY: refused for good. What may_send() returned. */
 enum outcome cas_put(struct store *store, const struct limits *limits,
 		     const struct cas_write *write,
 		     struct cas_result *result) MUST_CHECK;

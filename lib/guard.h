@@ -1,7 +1,7 @@
 /* guard: the condition under which a write may happen. Pure.
  *
  * Every write carries exactly one guard and there is no "always": GUARD_NONE
- * is never sent (DESIGN "Nothing is ever written without a guard").
+ * is never sent. Source: celldfs.8, GUARDS.
  *
  * ETags are opaque. A guard keeps the tag without its surrounding quotes,
  * because setfattr(1) strips them and stores differ in whether they send them;

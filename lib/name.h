@@ -1,6 +1,6 @@
 /* name: which names cells and nodes may have, and the keys they map to.
  *
- * Source: PROTOCOL "Names and keys". Pure.
+ * Source: celldfs.8, LIMITS and "The tree"; celld's own rules. Pure.
  */
 #ifndef CELLDFS_NAME_H
 #define CELLDFS_NAME_H

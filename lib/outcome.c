@@ -29,19 +29,19 @@ static const struct {
 };
 
 _Static_assert(sizeof(table) / sizeof(table[0]) == OUTCOME_COUNT,
-	       "every outcome has a row");
+	       "the table ends with the last outcome");
 
 int outcome_errno(enum outcome outcome)
 {
 	/* A value that is no outcome must never pass for success. */
-	if ((unsigned)outcome >= OUTCOME_COUNT)
+	if ((unsigned)outcome >= OUTCOME_COUNT || !table[outcome].word)
 		return EIO;
 	return table[outcome].errno_value;
 }
 
 const char *outcome_word(enum outcome outcome)
 {
-	if ((unsigned)outcome >= OUTCOME_COUNT)
+	if ((unsigned)outcome >= OUTCOME_COUNT || !table[outcome].word)
 		return "failed";
 	return table[outcome].word;
 }

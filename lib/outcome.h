@@ -1,7 +1,8 @@
 /* outcome: what became of an operation, and the only table from there to errno.
  *
- * Applied, rejected and unknown are three things. Every function in lib/ that
- * can fail returns one of these; what a user sees is outcome_errno() of it.
+ * Applied, rejected and unknown are three things. Every function that meets the
+ * store or what a user wrote returns one of these; what a user sees is
+ * outcome_errno() of it.
  *
  * A new errno goes here: a line in the enum, a row in outcome.c, an entry under
  * ERRORS OF OPERATIONS in celldfs.8 and in the README's table.
@@ -33,7 +34,7 @@ enum outcome {
 };
 
 /* The errno that a user sees for OUTCOME; 0 for OK and UNCHANGED. Source:
- * DESIGN "Errors". */
+ * celldfs.8, ERRORS OF OPERATIONS. */
 int outcome_errno(enum outcome outcome);
 
 /* One word for logs and for user.celld.outcome: "applied", "rejected", ... */

@@ -1,7 +1,7 @@
 /* ownership: may this record replace that one? Pure: no I/O, no clock.
  *
- * Source: DESIGN "What is checked before anything is sent", rules 2-5;
- * PROTOCOL "Ownership record", "Node lease". Rule 1 is record.h. The part of
+ * Source: celldfs.8, RECORDS: "Rules", 2-5, and "Alive, dead, unknown", which
+ * follow celld's protocol. Rule 1 is record.h. The part of
  * rule 4 about locks is for the lock module.
  *
  * It answers from what it is given. It does not know whether the guarded record
@@ -48,7 +48,7 @@ enum outcome ownership_check_lease(const struct ownership_rules *rules,
 				   bool *warn,
 				   struct reason *reason) MUST_CHECK;
 
-/* Is a node alive? PROTOCOL "Alive", "Dead": anything that is neither is
+/* Is a node alive? Source: "Alive, dead, unknown": anything that is neither is
  * unknown, and unknown is never taken over. */
 enum life { LIFE_ALIVE, LIFE_DEAD, LIFE_UNKNOWN };
 
@@ -66,7 +66,8 @@ enum outcome ownership_check_takeover(enum life life,
 
 /* Settling: does FOUND, read back under another attempt id, prove that our
  * write of OURS never landed? For a claim of epoch n: FOUND names a node at an
- * epoch <= n. For a release: never. DESIGN "Applied, rejected, unknown". */
+ * epoch <= n. For a release: never. Source: celldfs.8, GUARDS,
+ * "Applied, rejected, unknown". */
 bool ownership_disproves(const struct own *ours, const struct own *found);
 
 #endif

@@ -1,6 +1,6 @@
 /* probe: does this store keep the promise that everything rests on?
  *
- * Source: DESIGN "Stores". Create, refused second create, guarded overwrite,
+ * Source: celldfs.8, STORES. Create, refused second create, guarded overwrite,
  * refused stale overwrite, on one fresh key under probe/, removed afterwards.
  * A store that applies what it must refuse is named and must not be mounted.
  */

@@ -1,8 +1,8 @@
 /* record: the two kinds of records: is it one, what does it say, change a field
  * and keep the rest.
  *
- * Source: PROTOCOL "Ownership record", "Node lease"; DESIGN "What is checked
- * before anything is sent", rule 1. Pure: no I/O, no clock.
+ * Source: celldfs.8, RECORDS, "Rules", 1; celld's formats. Pure: no I/O, no
+ * clock.
  *
  * Invariants:
  * 1. What record_parse_*() accept, every JSON parser reads in the same way:
@@ -64,9 +64,9 @@ enum outcome record_parse_own(struct own *own, const char *bytes, size_t len,
 enum outcome record_parse_lease(struct lease *lease, const char *bytes,
 				size_t len, struct reason *reason) MUST_CHECK;
 
-/* Reads the "load" of what record_parse_lease() has accepted into LEASE. It must
- * be absent or whole: half of one breaks celld's peer listing. OK, INVALID with
- * REASON, NO_MEMORY. */
+/* Reads the "load" of what record_parse_lease() has accepted into LEASE. It
+ * must be absent or whole: half of one breaks celld's peer listing. OK, INVALID
+ * with REASON, NO_MEMORY. */
 enum outcome record_parse_load(struct lease *lease, const char *bytes,
 			       size_t len, struct reason *reason) MUST_CHECK;
 

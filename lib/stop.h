@@ -34,9 +34,9 @@ void stop_request(struct stop *stop);
 
 bool stop_requested(struct stop *stop);
 
-/* From now on stop_request() calls WAKE(ARG), with the stop's lock held: WAKE
- * must be short and must not call back into the stop. If the request has been
- * made already, WAKE runs before this returns. */
+/* From now on stop_request() calls WAKE(ARG), and no earlier one, with the
+ * stop's lock held: WAKE must be short and must not call back into the stop. If
+ * the request has been made already, WAKE runs before this returns. */
 void stop_on(struct stop *stop, void (*wake)(void *), void *arg);
 void stop_off(struct stop *stop);
 
@@ -45,7 +45,7 @@ struct limits {
 	int64_t deadline_ms; /* of CLOCK_BOOTTIME; nothing waits beyond it */
 	struct stop *stop;   /* not owned; NULL: cannot be interrupted */
 	bool urgent;	     /* the lease keeper's: does not queue behind users'
-			      * swaps (DESIGN "Stores") */
+			      * swaps */
 };
 
 /* Milliseconds left until the deadline, never negative. */

@@ -48,7 +48,8 @@ void object_release(struct object *object);
 
 /* What the store said, for logs and user.celld.outcome. */
 struct answer {
-	int status;	      /* HTTP status; 0 where there is none */
+	int status;	      /* an HTTP status, or what would be one (the embedded
+			       * store speaks so, too); 0: there was no answer */
 	char request_id[64];  /* "" where there is none */
 	int64_t wait_ms;      /* NOT_DONE: do not try again before; 0 = free */
 	struct reason reason; /* "" when there is nothing to say */

@@ -27,8 +27,8 @@
 #include "store.h"
 
 /* Opens PATH, which is created with its tables if it does not exist and
- * READ_ONLY is not set. FAILED with the reason for a file that is damaged, not a
- * celldfs store, or of a newer version; DENIED if permissions forbid. */
+ * READ_ONLY is not set. FAILED with the reason for a file that is damaged, not
+ * a celldfs store, or of a newer version; DENIED if permissions forbid. */
 enum outcome store_sqlite_open(struct store **store, const char *path,
 			       bool read_only, const struct limits *limits,
 			       struct reason *reason) MUST_CHECK;

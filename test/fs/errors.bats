@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# DESIGN "Errors": every errno, and the three outcomes of a write.
+# celldfs.8, ERRORS OF OPERATIONS: every errno, and the three outcomes of a write.
 
 bats_require_minimum_version 1.5.0
 load helper

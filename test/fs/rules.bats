@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# DESIGN "What is checked before anything is sent": rules 1 to 5.
+# celldfs.8, RECORDS, "Rules" 1 to 5, and "Alive, dead, unknown".
 
 bats_require_minimum_version 1.5.0
 load helper

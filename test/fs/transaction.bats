@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# DESIGN "A write is a transaction": the guard, and when it commits.
+# celldfs.8, GUARDS: which guard a write has, and when it is done.
 
 bats_require_minimum_version 1.5.0
 load helper

@@ -3,7 +3,7 @@
  * Thousands of writes, each from a seed of its own: answers are lost, requests
  * dropped, delayed and doubled, reads fail and show what was, stops and refused
  * permits come at any time, and other nodes claim and release by the rules of
- * PROTOCOL.md. What must hold then:
+ * celldfs.8. What must hold then:
  *
  * 1. The record was changed by our write once at most, also when everything
  *    that was under way has landed.

@@ -206,11 +206,12 @@ static void test_fairness_urgent(void)
 }
 
 /* Somebody who has the turn: a descriptor of PATH-queue with byte 1 locked. */
-static int hold_turn(void)
+static int hold_turn(bool urgent)
 {
 	struct limits limits = in_ms(60000);
 	int fd;
 
+	limits.urgent = urgent;
 	CHECK_EQ(turnstile_open(&fd, path, NULL), OUTCOME_OK);
 	CHECK_EQ(turnstile_enter(fd, &limits, NULL), OUTCOME_OK);
 	return fd;
@@ -254,17 +255,19 @@ static int64_t tick(void)
 	return atomic_fetch_add(&ticks, 1);
 }
 
-/* By the store's clock, which is read inside the turn; it ticks on every look
- * here, so that no two writes have the same time. */
-static void test_order(void)
+/* Begins writes of KEYS, one after the other, while somebody has the turn, and
+ * checks that they happen in the order WANT. Upper case: urgent. By the store's
+ * clock, which is read inside the turn; it ticks on every look here, so that no
+ * two writes have the same time. */
+static void check_order(bool held_urgently, const char *keys, const char *want)
 {
-	static const char *const keys[] = {"a", "b", "c", "d", "e"};
-	int64_t times[5];
-	struct writer writers[5];
+	struct writer writers[8];
 	struct object object;
 	struct answer answer;
 	struct limits limits;
 	struct store *store;
+	char key[2] = "";
+	int64_t last = 0;
 	int fd;
 
 	set_up();
@@ -272,35 +275,43 @@ static void test_order(void)
 	clock_replace(tick, NULL);
 	limits = in_ms(60000);
 	store = open_store();
-	fd = hold_turn();
-	for (int i = 0; i < 5; i++) {
-		limits.urgent = i == 4;
-		begin_write(&writers[i], store, keys[i], limits);
+	fd = hold_turn(held_urgently);
+	for (int i = 0; keys[i] != '\0'; i++) {
+		key[0] = keys[i];
+		limits.urgent = keys[i] < 'a';
+		begin_write(&writers[i], store, key, limits);
 	}
 	turnstile_leave(fd);
 	close(fd);
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; keys[i] != '\0'; i++) {
 		pthread_join(writers[i].thread, NULL);
 		CHECK_EQ(writers[i].outcome, OUTCOME_OK);
-		CHECK_EQ(get(store, keys[i], NULL, &object, &answer),
-			 OUTCOME_OK);
-		times[i] = object.modified_ms;
 	}
-	/* one was already at the work, the urgent one is next, then the rest
-	 * as they came */
-	CHECK(times[0] < times[4]);
-	CHECK(times[4] < times[1]);
-	CHECK(times[1] < times[2]);
-	CHECK(times[2] < times[3]);
+	for (int i = 0; want[i] != '\0'; i++) {
+		key[0] = want[i];
+		CHECK_EQ(get(store, key, NULL, &object, &answer), OUTCOME_OK);
+		if (object.modified_ms <= last)
+			CHECK_FAIL("%s began, not in the order %s", keys, want);
+		last = object.modified_ms;
+	}
 	clock_replace(NULL, NULL);
 	object_release(&object);
 	store_close(store);
 	clean_up();
 }
 
+static void test_order(void)
+{
+	check_order(false, "abcd", "abcd");
+	/* one waits for the work already, the urgent one is next */
+	check_order(false, "abcdE", "aEbcd");
+	/* while somebody urgent is about, nobody else gets near */
+	check_order(true, "abE", "Eab");
+}
+
 static void hold_until_killed(int ready)
 {
-	(void)hold_turn();
+	(void)hold_turn(false);
 	CHECK_EQ(write(ready, "", 1), 1);
 	pause();
 }
@@ -359,7 +370,7 @@ static void test_stop(void)
 	set_up();
 	store = open_store();
 	object_init(&object);
-	fd = hold_turn();
+	fd = hold_turn(false);
 	for (int i = 0; i < 2; i++)
 		stop_init(&stops[i]);
 	limits.stop = &stops[0];
