@@ -57,7 +57,9 @@ struct work {
 struct gate;
 
 /* A gate that lets MOST requests in at once; it has a thread of its own. NULL:
- * no memory, no thread. Freed only when no work is under way. */
+ * no memory, no thread. Freed when nobody
+ * submits any more, before the session of the requests: it waits for its
+ * thread. */
 struct gate *gate_new(unsigned most);
 void gate_free(struct gate *gate);
 

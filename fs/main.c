@@ -171,8 +171,12 @@ static int serve_session(struct service *service, struct mount *mount,
 	struct fuse_loop_config *config = fuse_loop_cfg_create();
 	int result;
 
-	if (!config)
+	mount->gate = gate_new(GATE_POOL - GATE_RESERVE);
+	if (!config || !mount->gate) {
+		fuse_loop_cfg_destroy(config);
+		gate_free(mount->gate);
 		return fail(service->mountpoint, &no_memory);
+	}
 	fuse_loop_cfg_set_max_threads(config, GATE_POOL);
 	fuse_loop_cfg_set_idle_threads(config, IDLE_THREADS);
 	if (!service->options->debug)
@@ -181,6 +185,8 @@ static int serve_session(struct service *service, struct mount *mount,
 	mount->serving_arg = service;
 	mount->started_ms = clock_boot_ms();
 	result = fuse_session_loop_mt(session, config);
+	/* its thread may still be answering a request of this session */
+	gate_free(mount->gate);
 	fuse_loop_cfg_destroy(config);
 	if (result < 0)
 		log_line(LOG_ERR, "the session ended with an error: %s",
@@ -270,12 +276,10 @@ static int serve(struct service *service, const char *url)
 	mount.tree = tree_new();
 	mount.seen = seen_new();
 	mount.arms = arms_new();
-	mount.gate = gate_new(GATE_POOL - GATE_RESERVE);
-	if (mount.tree && mount.seen && mount.arms && mount.gate)
+	if (mount.tree && mount.seen && mount.arms)
 		status = run_session(service, &mount);
 	else
 		status = fail(url, &no_memory);
-	gate_free(mount.gate);
 	arms_free(mount.arms);
 	seen_free(mount.seen);
 	tree_free(mount.tree);

@@ -96,16 +96,16 @@ is_gone() {
 
 	start=$(now_ms)
 	grep -q '^version ' "$DIR/m1/.celldfs/status"
-	within 500 "$start"
+	within 2000 "$start"
 	start=$(now_ms)
 	df "$DIR/m1" >/dev/null
-	within 500 "$start"
+	within 2000 "$start"
 	start=$(now_ms)
 	is "$(ls "$DIR/m1" | xargs)" "cells nodes"
-	within 500 "$start"
+	within 2000 "$start"
 	start=$(now_ms)
 	is "$(stat -c %F "$DIR/m1/cells/other")" directory
-	within 500 "$start"
+	within 2000 "$start"
 
 	# What is asked for while they hang ends as they do.
 	start=$(now_ms)
