@@ -5,13 +5,15 @@
 
 #include <string.h>
 
-void fetch_judge(struct glimpse *glimpse, enum node_kind kind,
-		 const char *bytes, size_t len)
+enum outcome fetch_judge(struct glimpse *glimpse, enum node_kind kind,
+			 const char *bytes, size_t len)
 {
-	glimpse->form = GUARDED_MALFORMED;
-	if (kind == NODE_OWN &&
-	    record_parse_own(&glimpse->own, bytes, len, NULL) == OUTCOME_OK)
-		glimpse->form = GUARDED_OWN;
+	enum outcome outcome = OUTCOME_INVALID;
+
+	if (kind == NODE_OWN)
+		outcome = record_parse_own(&glimpse->own, bytes, len, NULL);
+	glimpse->form = outcome == OUTCOME_OK ? GUARDED_OWN : GUARDED_MALFORMED;
+	return outcome == OUTCOME_NO_MEMORY ? outcome : OUTCOME_OK;
 }
 
 enum outcome fetch_object(struct mount *mount, const struct limits *limits,
@@ -36,9 +38,11 @@ enum outcome fetch_object(struct mount *mount, const struct limits *limits,
 	glimpse->fetched = true;
 	glimpse->fetched_ms = begun_ms;
 	memcpy(glimpse->etag, object->etag, ETAG_SIZE);
-	fetch_judge(glimpse, kind, object->body.bytes, object->body.len);
-	seen_exists(mount->seen, key, glimpse, ticket);
-	return OUTCOME_OK;
+	outcome = fetch_judge(glimpse, kind, object->body.bytes,
+			      object->body.len);
+	if (outcome == OUTCOME_OK)
+		seen_exists(mount->seen, key, glimpse, ticket);
+	return outcome;
 }
 
 static enum outcome fetch_now(struct mount *mount, const struct limits *limits,

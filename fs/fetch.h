@@ -38,8 +38,9 @@ bool fetch_glimpse_known(struct mount *mount, const struct node *node,
 bool fetch_size_known(struct mount *mount, const char *key,
 		      struct glimpse *glimpse);
 
-/* Fills what the bytes of a record say into GLIMPSE (form, own). */
-void fetch_judge(struct glimpse *glimpse, enum node_kind kind,
-		 const char *bytes, size_t len);
+/* Fills what the bytes of a record say into GLIMPSE (form, own). OK, also for
+ * what is no record; NO_MEMORY: nobody knows. */
+enum outcome fetch_judge(struct glimpse *glimpse, enum node_kind kind,
+			 const char *bytes, size_t len) MUST_CHECK;
 
 #endif

@@ -310,12 +310,12 @@ void file_write(struct mount *mount, fuse_req_t req, const char *fragment,
 		fuse_reply_write(req, size);
 		return;
 	}
+	/* without memory it is answered at once, and the file may be gone then
+	 */
+	set_failed(handle, ENOMEM);
 	work = work_new(mount, req, run_write, mount->deadline_ms);
 	if (!work) {
 		free(bytes);
-		set_failed(handle, ENOMEM);
-		seen_set_note(mount->seen, handle->node->key, SEEN_OUTCOME,
-			      outcome_word(OUTCOME_NO_MEMORY));
 		return;
 	}
 	work->handle = handle;

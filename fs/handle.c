@@ -265,20 +265,27 @@ void handle_refused(struct handle *handle, const struct guard *guard)
 	pthread_mutex_unlock(&handle->lock);
 }
 
-void handle_borrow(struct handle *handle, const struct guard *guard)
+bool handle_borrow(struct handle *handle, const struct guard *guard)
 {
+	bool own;
+
 	pthread_mutex_lock(&handle->lock);
-	if (guard)
-		handle->guard = *guard;
-	handle->borrowed = true;
-	handle->stale = !guard;
+	own = handle->guard.kind == GUARD_MATCH && !handle->borrowed;
+	if (!own) {
+		if (guard)
+			handle->guard = *guard;
+		handle->borrowed = true;
+		handle->stale = !guard;
+	}
 	pthread_mutex_unlock(&handle->lock);
+	return !own;
 }
 
 void handle_give_back(struct handle *handle)
 {
 	pthread_mutex_lock(&handle->lock);
-	reset_guard(handle);
+	if (handle->borrowed)
+		reset_guard(handle);
 	pthread_mutex_unlock(&handle->lock);
 }
 

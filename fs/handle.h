@@ -24,7 +24,7 @@ struct mount;
 
 struct handle {
 	struct node *node;
-	struct handle *older; /* in node->handles; tree->lock */
+	struct handle *newer; /* in node->handles; tree->lock */
 	int access;	      /* O_RDONLY, O_WRONLY, O_RDWR */
 
 	pthread_mutex_t lock; /* guards the rest */
@@ -117,10 +117,12 @@ void handle_applied(struct handle *handle, struct buf *body,
 void handle_refused(struct handle *handle, const struct guard *guard);
 
 /* This file has taken GUARD from those armed by path: it is its own until it
- * reads, is given one, or takes another. NULL: a contest, nothing to go by. */
-void handle_borrow(struct handle *handle, const struct guard *guard);
+ * reads, is given one, or takes another. NULL: a contest, nothing to go by.
+ * False: it has got one of its own meanwhile, by reading in another thread. */
+bool handle_borrow(struct handle *handle, const struct guard *guard);
 
-/* Nothing was sent under the borrowed guard, which is armed again. */
+/* Nothing was sent under the borrowed guard, which is armed again; unless the
+ * file has got one of its own meanwhile, it has none now. */
 void handle_give_back(struct handle *handle);
 
 /* Makes a control file show TEXT (whose buffer changes hands). */

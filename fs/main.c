@@ -120,6 +120,7 @@ struct service {
 	const struct options *options;
 	const char *mountpoint;
 	int ready_fd; /* the pipe to the parent; -1 in the foreground */
+	struct fuse_session *session;
 };
 
 static void say_ready(void *arg)
@@ -129,8 +130,13 @@ static void say_ready(void *arg)
 
 	if (service->ready_fd < 0)
 		return;
-	if (write(service->ready_fd, "r", 1) != 1)
-		log_line(LOG_WARNING, "the parent left before it was ready");
+	/* Until now it was in the terminal's reach: whoever interrupts the
+	 * command does not want the mount. */
+	setsid();
+	if (write(service->ready_fd, "r", 1) != 1) {
+		log_line(LOG_WARNING, "nobody waits for the mount any more");
+		fuse_session_exit(service->session);
+	}
 	close(service->ready_fd);
 	service->ready_fd = -1;
 	null_fd = open("/dev/null", O_RDWR);
@@ -140,6 +146,12 @@ static void say_ready(void *arg)
 		if (null_fd > 2)
 			close(null_fd);
 	}
+}
+
+/* Who lets others in wants their permissions checked. */
+static bool mount_checks(const struct options *options)
+{
+	return options->allow_other || options->default_permissions;
 }
 
 /* fsname= may hold commas and backslashes, which libfuse's lists escape. */
@@ -157,9 +169,10 @@ static char *session_options(const struct options *options, const char *url)
 			*to++ = '\\';
 		*to++ = *from;
 	}
-	snprintf(to, size - (size_t)(to - text), "%s%s%s%s%s",
+	snprintf(to, size - (size_t)(to - text), "%s%s%s%s%s%s",
 		 options->read_only ? ",ro" : "",
-		 options->allow_other ? ",allow_other,default_permissions" : "",
+		 options->allow_other ? ",allow_other" : "",
+		 mount_checks(options) ? ",default_permissions" : "",
 		 options->debug ? ",debug" : "", options->fuse[0] ? "," : "",
 		 options->fuse);
 	return text;
@@ -181,6 +194,7 @@ static int serve_session(struct service *service, struct mount *mount,
 	fuse_loop_cfg_set_idle_threads(config, IDLE_THREADS);
 	if (!service->options->debug)
 		fuse_set_log_func(log_complaint);
+	service->session = session;
 	mount->serving = say_ready;
 	mount->serving_arg = service;
 	mount->started_ms = clock_boot_ms();
@@ -251,6 +265,7 @@ static int serve(struct service *service, const char *url)
 	struct mount mount = {
 		.url = url,
 		.read_only = options->read_only,
+		.kernel_checks = mount_checks(options),
 		.deadline_ms = options->deadline_ms,
 		.uid = options->uid,
 		.gid = options->gid,
@@ -322,7 +337,6 @@ static int serve_in_background(struct service *service, const char *url)
 		return wait_for_child(child, ready[0]);
 	}
 	close(ready[0]);
-	setsid();
 	if (chdir("/") != 0)
 		perror("celldfs: chdir /");
 	service->ready_fd = ready[1];
@@ -348,6 +362,7 @@ static int command_mount(const struct options *options)
 	}
 	if (check_mountpoint(options->mountpoint, &mountpoint, &reason) !=
 	    OUTCOME_OK) {
+		free(mountpoint);
 		free(url);
 		return fail(options->mountpoint, &reason);
 	}
@@ -385,6 +400,19 @@ static int command_probe(const struct options *options)
 	return outcome == OUTCOME_OK ? EXIT_SUCCESS : STATUS_FAILED;
 }
 
+/* What is opened later must not get the number of a standard descriptor that
+ * the caller has closed: it would be taken for it. */
+static void fill_standard_descriptors(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= 2);
+	if (fd > 2)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
@@ -392,6 +420,7 @@ int main(int argc, char **argv)
 	enum outcome outcome;
 	int status = EXIT_SUCCESS;
 
+	fill_standard_descriptors();
 	outcome = options_parse(&options, argc, argv, &reason);
 	if (outcome != OUTCOME_OK) {
 		options_release(&options);

@@ -20,6 +20,8 @@ struct mount {
 	struct store *store;
 	struct ownership_rules rules;
 	bool read_only;
+	bool kernel_checks; /* permissions: it asks for attributes before each
+			     * open and setxattr */
 	int64_t deadline_ms; /* of one operation */
 	uid_t uid;
 	gid_t gid;

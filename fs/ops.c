@@ -119,18 +119,18 @@ static void run_lookup(struct work *work)
 	struct node *parent = work->node;
 	struct answer answer = {0};
 	struct glimpse glimpse;
-	struct node child = {0};
+	char key[NAME_KEY_SIZE];
+	struct node child = {.key = key};
 	enum outcome outcome;
 	enum node_kind kind;
 
 	tree_resolve(parent, work->name, &kind);
-	child.kind = kind;
 	if (kind == NODE_OWN)
-		name_own_key(child.key, parent->name);
+		name_own_key(key, parent->name);
 	else
-		name_lease_key(child.key, work->name);
-	outcome = fetch_size(mount, &work->limits, kind, child.key, &glimpse,
-			     &answer);
+		name_lease_key(key, work->name);
+	outcome =
+		fetch_size(mount, &work->limits, kind, key, &glimpse, &answer);
 	if (outcome != OUTCOME_OK) {
 		ops_fail(work, "lookup", &child, outcome, &answer);
 		return;
@@ -207,10 +207,17 @@ static void run_getattr(struct work *work)
 	struct answer answer = {0};
 	struct glimpse glimpse;
 	struct stat attr;
+	bool seen = seen_get(work->mount->seen, work->node->key, &glimpse);
 	enum outcome outcome =
 		fetch_size(work->mount, &work->limits, work->node->kind,
 			   work->node->key, &glimpse, &answer);
 
+	if (outcome == OUTCOME_ABSENT && seen && work->mount->kernel_checks) {
+		/* perhaps for an open that creates: see run_open in file.c */
+		work_done(work);
+		fuse_reply_err(work->req, ESTALE);
+		return;
+	}
 	if (outcome != OUTCOME_OK) {
 		ops_fail(work, "getattr", work->node, outcome, &answer);
 		return;

@@ -91,6 +91,12 @@ static enum outcome set_allow_other(struct parser *parser)
 	return OUTCOME_OK;
 }
 
+static enum outcome set_default_permissions(struct parser *parser)
+{
+	parser->options->default_permissions = true;
+	return OUTCOME_OK;
+}
+
 static enum outcome set_node(struct parser *parser)
 {
 	if (name_node(parser->value, strlen(parser->value)) != NAME_VALID)
@@ -193,7 +199,7 @@ static const struct option_row {
 	{"allow_other", KIND_OURS, false, set_allow_other},
 	{"allow_root", KIND_FUSE, false, NULL},
 	{"auto_unmount", KIND_FUSE, false, NULL},
-	{"default_permissions", KIND_FUSE, false, NULL},
+	{"default_permissions", KIND_OURS, false, set_default_permissions},
 	{"suid", KIND_FUSE, false, NULL},
 	{"nosuid", KIND_FUSE, false, NULL},
 	{"dev", KIND_FUSE, false, NULL},

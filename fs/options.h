@@ -23,6 +23,7 @@ struct options {
 	bool debug; /* libfuse's, implies foreground */
 	bool read_only;
 	bool allow_other;
+	bool default_permissions;
 	const char *node; /* NULL: a plain window */
 	bool keeper_off;
 	bool takeover_any;

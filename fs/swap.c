@@ -64,11 +64,17 @@ static enum outcome take_armed(struct swap *swap, bool retry)
 	switch (arms_take(arms, key, swap->uid, now_ms, &swap->guard,
 			  &swap->armed_until_ms)) {
 	case ARMS_GUARD:
+		if (!handle_borrow(swap->handle, &swap->guard)) {
+			arms_return(arms, key, swap->uid, &swap->guard,
+				    swap->armed_until_ms, now_ms);
+			return reason_set(swap->reason, OUTCOME_REJECTED,
+					  "another thread has read this open "
+					  "file while it was written");
+		}
 		swap->armed = true;
-		handle_borrow(swap->handle, &swap->guard);
 		return OUTCOME_OK;
 	case ARMS_CONTEST:
-		handle_borrow(swap->handle, NULL);
+		(void)handle_borrow(swap->handle, NULL);
 		return refuse_contest(swap);
 	case ARMS_NONE:
 		break;
@@ -322,8 +328,10 @@ static enum outcome send(struct swap *swap, struct glimpse *written)
 			: clock_wall_ms();
 	written->at_ms = written->fetched_ms = clock_boot_ms();
 	written->fetched = true;
-	fetch_judge(written, swap->node->kind, swap->body->bytes,
-		    swap->body->len);
+	/* without memory to read it the next one asks the store */
+	if (fetch_judge(written, swap->node->kind, swap->body->bytes,
+			swap->body->len) != OUTCOME_OK)
+		written->fetched = false;
 	seen_exists(mount->seen, swap->node->key, written, ticket);
 	return OUTCOME_OK;
 }

@@ -61,7 +61,7 @@ struct tree *tree_new(void)
 	pthread_mutex_init(&tree->lock, NULL);
 	for (size_t i = 0; i < FIXED_COUNT; i++) {
 		tree->fixed[i].kind = (enum node_kind)i;
-		tree->fixed[i].name = "";
+		tree->fixed[i].name = tree->fixed[i].key = "";
 		tree->fixed[i].ino = FUSE_ROOT_ID + i;
 	}
 	return tree;
@@ -170,23 +170,28 @@ static int compare_names(const void *a, const void *b)
 		      ((const struct node *)b)->name);
 }
 
-/* The name lies behind the struct, in the same allocation. */
+/* Name and key lie behind the struct, in the same allocation. */
 static struct node *node_new(const struct node *parent, const char *name,
 			     enum node_kind kind)
 {
 	const char *own_name = kind == NODE_OWN ? parent->name : name;
-	size_t size = strlen(own_name) + 1;
-	struct node *node = calloc(1, sizeof(*node) + size);
+	size_t name_size = strlen(own_name) + 1;
+	char key[NAME_KEY_SIZE] = "";
+	struct node *node;
+	char *texts;
 
+	if (kind == NODE_OWN)
+		name_own_key(key, own_name);
+	if (kind == NODE_LEASE)
+		name_lease_key(key, own_name);
+	node = calloc(1, sizeof(*node) + name_size + strlen(key) + 1);
 	if (!node)
 		return NULL;
+	texts = (char *)(node + 1);
 	node->kind = kind;
-	node->name = memcpy(node + 1, own_name, size);
+	node->name = memcpy(texts, own_name, name_size);
+	node->key = memcpy(texts + name_size, key, strlen(key) + 1);
 	node->ino = tree_ino(parent, name);
-	if (kind == NODE_OWN)
-		name_own_key(node->key, own_name);
-	if (kind == NODE_LEASE)
-		name_lease_key(node->key, own_name);
 	return node;
 }
 
@@ -250,9 +255,12 @@ void tree_forget(struct tree *tree, struct node *node, uint64_t count)
 
 void tree_attach(struct tree *tree, struct node *node, struct handle *handle)
 {
+	struct handle **at = &node->handles;
+
 	pthread_mutex_lock(&tree->lock);
-	handle->older = node->handles;
-	node->handles = handle;
+	while (*at)
+		at = &(*at)->newer;
+	*at = handle;
 	pthread_mutex_unlock(&tree->lock);
 }
 
@@ -262,9 +270,9 @@ void tree_detach(struct tree *tree, struct node *node, struct handle *handle)
 
 	pthread_mutex_lock(&tree->lock);
 	while (*at && *at != handle)
-		at = &(*at)->older;
+		at = &(*at)->newer;
 	if (*at)
-		*at = handle->older;
+		*at = handle->newer;
 	pthread_mutex_unlock(&tree->lock);
 }
 

@@ -14,7 +14,7 @@
  * Invariants:
  * 1. A node lives until the kernel has forgotten as many lookups as it was
  *    told of.
- * 2. A handle is in its node's list from handle_new() to handle_close(), newest
+ * 2. A handle is in its node's list from handle_new() to handle_close(), oldest
  *    first (tree->lock). A handle's own lock is taken inside the tree's.
  */
 #ifndef CELLDFS_TREE_H
@@ -45,11 +45,11 @@ struct node {
 	enum node_kind kind;
 	const char *name; /* the cell's or node's; "" for the fixed ones */
 	uint64_t ino;	  /* st_ino */
-	char key[NAME_KEY_SIZE]; /* records only, else "" */
+	const char *key; /* records only, else "" */
 
 	/* tree->lock guards the rest */
 	uint64_t lookups;
-	struct handle *handles; /* open files on this node, newest first */
+	struct handle *handles; /* open files on this node, oldest first */
 	struct node *prev, *next;
 };
 
@@ -86,8 +86,9 @@ void tree_forget(struct tree *tree, struct node *node, uint64_t count);
 void tree_attach(struct tree *tree, struct node *node, struct handle *handle);
 void tree_detach(struct tree *tree, struct node *node, struct handle *handle);
 
-/* The newest handle that is open on NODE, with a reference of the caller's, or
- * NULL. */
+/* The oldest handle that is open on NODE, with a reference of the caller's, or
+ * NULL. That is the file which was opened by path: every other one on its node
+ * was opened through /dev/fd or /proc, and must not take its place. */
 struct handle *tree_handle(struct tree *tree, struct node *node);
 
 /* The st_ino of NAME in PARENT, for directory entries. */

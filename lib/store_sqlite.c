@@ -3,6 +3,7 @@
 #include "clock.h"
 #include "record.h"
 #include "store_sqlite_conn.h"
+#include "store_sqlite_list.h"
 #include "turnstile.h"
 
 #include <errno.h>
@@ -13,8 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define KEY_MAX	 1024 /* bytes, as in S3 */
-#define IDLE_MAX 8    /* connections that are kept */
+#define IDLE_MAX 8 /* connections that are kept */
 
 struct store_sqlite {
 	struct store store; /* first */
@@ -124,7 +124,8 @@ static void finish(sqlite3_stmt *statement)
 	sqlite3_clear_bindings(statement);
 }
 
-static void copy_column(char *out, size_t size, sqlite3_stmt *statement,
+/* False: no memory; no column is NULL. */
+static bool copy_column(char *out, size_t size, sqlite3_stmt *statement,
 			int column)
 {
 	const char *text = (const char *)sqlite3_column_text(statement, column);
@@ -132,6 +133,7 @@ static void copy_column(char *out, size_t size, sqlite3_stmt *statement,
 	out[0] = '\0';
 	if (text != NULL && strlen(text) < size)
 		memcpy(out, text, strlen(text) + 1);
+	return text != NULL;
 }
 
 /* The row that GET stands on. */
@@ -141,12 +143,14 @@ static enum outcome read_row(sqlite3_stmt *get, const char *known,
 	long long size = sqlite3_column_int64(get, 3);
 	const void *bytes;
 
-	copy_column(object->etag, sizeof(object->etag), get, 0);
+	if (!copy_column(object->etag, sizeof(object->etag), get, 0) ||
+	    !copy_column(object->attempt.hex, sizeof(object->attempt.hex), get,
+			 1))
+		return OUTCOME_NO_MEMORY;
 	if (known != NULL && strcmp(known, object->etag) == 0) {
 		answer->status = 304;
 		return OUTCOME_UNCHANGED;
 	}
-	copy_column(object->attempt.hex, sizeof(object->attempt.hex), get, 1);
 	object->modified_ms = sqlite3_column_int64(get, 2);
 	answer->status = 200;
 	if (size > RECORD_READ_MAX)
@@ -201,9 +205,9 @@ static enum outcome check_guard(struct conn *conn, const struct limits *limits,
 
 	bind_key(get, key);
 	code = sqlite3_step(get);
-	if (code == SQLITE_ROW)
-		copy_column(etag, sizeof(etag), get, 0);
-	if (code != SQLITE_ROW && code != SQLITE_DONE)
+	if (code == SQLITE_ROW && !copy_column(etag, sizeof(etag), get, 0))
+		outcome = OUTCOME_NO_MEMORY;
+	else if (code != SQLITE_ROW && code != SQLITE_DONE)
 		outcome = conn_failure(conn, limits, reason);
 	else if (guard->kind == GUARD_ABSENT && code == SQLITE_ROW)
 		outcome = reason_set(reason, OUTCOME_REJECTED,
@@ -269,9 +273,9 @@ static enum outcome take_turn(struct conn **taken, struct store_sqlite *s,
 	if (s->read_only)
 		return reason_set(reason, OUTCOME_DENIED,
 				  "%s was opened to read only", s->path);
-	if (strlen(key) > KEY_MAX)
+	if (strlen(key) > CONN_KEY_MAX)
 		return reason_set(reason, OUTCOME_FAILED,
-				  "a key of more than %d bytes", KEY_MAX);
+				  "a key of more than %d bytes", CONN_KEY_MAX);
 	outcome = take(taken, s, limits, reason);
 	if (outcome != OUTCOME_OK)
 		return outcome;
@@ -346,116 +350,20 @@ static enum outcome op_remove(struct store *store, const struct limits *limits,
 	return outcome;
 }
 
-/* Where a listing is: the least key that was not looked at yet. This is also
- * the token between pages. One byte more than a key: after the object K comes
- * K + NUL, after the directory D comes D + '0', which is '/' + 1. */
-struct place {
-	char from[KEY_MAX + 1];
-	int len;
-};
-
-/* Reads the next name at PLACE and moves PLACE past it. SQLITE_ROW,
- * SQLITE_DONE or an error. ENTRY's name lives in NAME. */
-static int next_name(sqlite3_stmt *next, struct place *place, size_t skip,
-		     char name[KEY_MAX + 1], struct list_entry *entry)
-{
-	int code;
-
-	sqlite3_bind_text(next, 1, place->from, place->len, SQLITE_TRANSIENT);
-	code = sqlite3_step(next);
-	if (code == SQLITE_ROW) {
-		const unsigned char *key = sqlite3_column_text(next, 0);
-		size_t len = (size_t)sqlite3_column_bytes(next, 0);
-		char *slash;
-
-		memcpy(place->from, key, len);
-		slash = memchr(place->from + skip, '/', len - skip);
-		entry->directory = slash != NULL;
-		if (slash != NULL)
-			len = (size_t)(slash - place->from);
-		memcpy(name, place->from + skip, len - skip);
-		name[len - skip] = '\0';
-		place->from[len] = slash != NULL ? '0' : '\0';
-		place->len = (int)len + 1;
-		entry->name = name;
-		entry->size_bytes =
-			slash != NULL ? 0
-				      : (uint64_t)sqlite3_column_int64(next, 1);
-		entry->modified_ms =
-			slash != NULL ? 0 : sqlite3_column_int64(next, 2);
-	}
-	/* Ends the read: a callback that takes its time holds up nobody. */
-	sqlite3_reset(next);
-	return code;
-}
-
-static enum outcome list_page(struct conn *conn, const struct limits *limits,
-			      struct place *place, size_t skip,
-			      struct buf *after, list_fn *fn, void *arg,
-			      struct reason *reason)
-{
-	sqlite3_stmt *next = conn->statements[CONN_NEXT];
-	char name[KEY_MAX + 1];
-	struct list_entry entry;
-
-	for (int n = 0;; n++) {
-		struct place here = *place;
-		enum outcome outcome = check_limits(limits, reason);
-
-		if (outcome != OUTCOME_OK)
-			return outcome;
-		switch (next_name(next, place, skip, name, &entry)) {
-		case SQLITE_ROW:
-			break;
-		case SQLITE_DONE:
-			buf_clear(after);
-			return OUTCOME_OK;
-		default:
-			return conn_failure(conn, limits, reason);
-		}
-		if (n == LIST_PAGE_MAX)
-			return buf_set(after, here.from, (size_t)here.len);
-		outcome = fn(arg, &entry);
-		if (outcome != OUTCOME_OK)
-			return outcome;
-	}
-}
-
 static enum outcome op_list(struct store *store, const struct limits *limits,
 			    const char *prefix, struct buf *after, list_fn *fn,
 			    void *arg, struct answer *answer)
 {
-	size_t skip = strlen(prefix);
-	struct place place;
-	char end_key[KEY_MAX + 1];
 	struct conn *conn;
-	enum outcome outcome;
+	enum outcome outcome =
+		take(&conn, self(store), limits, &answer->reason);
 
-	if (skip == 0 || skip > KEY_MAX || prefix[skip - 1] != '/')
-		return reason_set(&answer->reason, OUTCOME_FAILED,
-				  "'%s' is no prefix to list", prefix);
-	if (after->len > sizeof(place.from) ||
-	    (after->len > 0 &&
-	     (after->len < skip || memcmp(after->bytes, prefix, skip) != 0)))
-		return reason_set(&answer->reason, OUTCOME_FAILED,
-				  "no place in the listing of %s", prefix);
-	place.len = (int)(after->len > 0 ? after->len : skip);
-	memcpy(place.from, after->len > 0 ? after->bytes : prefix,
-	       (size_t)place.len);
-	memcpy(end_key, prefix, skip);
-	end_key[skip - 1] = '0';
-
-	outcome = take(&conn, self(store), limits, &answer->reason);
 	if (outcome != OUTCOME_OK)
 		return outcome;
-	sqlite3_bind_text(conn->statements[CONN_NEXT], 2, end_key, (int)skip,
-			  SQLITE_TRANSIENT);
-	sqlite3_bind_int(conn->statements[CONN_NEXT], 3, KEY_MAX);
-	outcome = list_page(conn, limits, &place, skip, after, fn, arg,
+	outcome = conn_list(conn, limits, prefix, after, fn, arg,
 			    &answer->reason);
 	if (outcome == OUTCOME_OK)
 		answer->status = 200;
-	finish(conn->statements[CONN_NEXT]);
 	give_back(self(store), conn);
 	return outcome;
 }

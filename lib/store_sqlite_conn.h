@@ -1,5 +1,6 @@
 /* store_sqlite_conn: one connection to a file that is a celldfs store. For
- * store_sqlite.c alone; these two are the only ones that know SQLite.
+ * store_sqlite.c and store_sqlite_list.c; these are the only ones that know
+ * SQLite.
  *
  * Invariants:
  * 1. A file that is not ours is left byte for byte as it was.
@@ -16,6 +17,8 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#define CONN_KEY_MAX 1024 /* bytes, as in S3 */
 
 enum conn_statement {
 	CONN_BEGIN,

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # mounting: the command line, from the first word to the last unmount.
 
+bats_require_minimum_version 1.5.0
 load helper
 
 CELLDFS=$BUILD/celldfs
@@ -534,4 +535,38 @@ as_nobody() {
 	mount_at m
 	run "${nobody[@]}" ls "$DIR/m"
 	[ "$status" -ne 0 ]
+}
+
+@test "with its standard descriptors closed it has a log all the same" {
+	mkdir "$DIR/m"
+	"$CELLDFS" "$STORE" "$DIR/m" -o "log=$DIR/log" <&- >&- 2>&- 3>&-
+	MOUNTS+=("m:$(status_pid "$DIR/m")")
+	run ! create "$DIR/m/cells/c/own" '{"node":7}'
+	grep -q 'write cells/c/own.json: EINVAL' "$DIR/log"
+}
+
+@test "an interrupt while it waits for the store: no mount comes after" {
+	local pid locker
+
+	mount_at m
+	unmount m
+	MOUNTS=()
+	python3 -c 'import fcntl, sys, time
+f = open(sys.argv[1], "r+")
+fcntl.lockf(f, fcntl.LOCK_EX, 1, 0)
+open(sys.argv[2], "w")
+time.sleep(20)' "${STORE#sqlite:}-queue" "$DIR/locked" 3>&- &
+	locker=$!
+	until [ -e "$DIR/locked" ]; do sleep 0.02; done
+	env --default-signal=INT setsid "$CELLDFS" "$STORE" "$DIR/m" \
+		2>"$DIR/stderr" 3>&- &
+	pid=$!
+	sleep 0.5
+	kill -0 "$pid"
+	kill -INT -- "-$pid"
+	wait "$pid" || true
+	kill "$locker"
+	sleep 1
+	run ! mountpoint -q "$DIR/m"
+	run ! pgrep -f "$DIR/m"
 }

@@ -5,7 +5,7 @@ OWN is cells/x/own in the mount m, which the spy watches; CALLS is its log.
     err(f, ...)             the errno's name that f(...) fails with, or 0
     rec(node, epoch)        a record
     etag(file), arm(etag)   file: a path or a descriptor
-    rdwr(), rd(fd), wr(fd, record)
+    rdwr(), rd(fd), wr(fd, record), rdwr_and_read()
     echo(record, path)      what the shell's echo does, without a guard
     sent()                  "gets puts lists" since it was last asked
     wire()                  likewise, the guards of the PUTs
@@ -38,6 +38,10 @@ def arm(tag, file=OWN):
     os.setxattr(file, MATCH, tag.encode())
 def rdwr():
     return os.open(OWN, os.O_RDWR)
+def rdwr_and_read():
+    fd = rdwr()
+    rd(fd)
+    return fd
 def rd(fd):
     return os.pread(fd, 1 << 20, 0)
 def wr(fd, record):

@@ -1180,3 +1180,32 @@ quiet() {
 	quiet touch -c "$OWN"
 	own a 1 | cmp - "$OWN"
 }
+
+@test "guard: a file that is opened anew through /dev/fd does not take the place of the first" {
+	owned
+	py <<-'PY'
+		fd = rdwr()
+		first = rd(fd)
+		tag = etag(fd)
+		wr(rdwr_and_read(), rec('a', 2))
+		again = os.open('/proc/self/fd/%d' % fd, os.O_RDONLY)
+		eq(os.read(again, 100), rec('a', 2))
+		eq(etag('/proc/self/fd/%d' % fd), tag)
+		arm('something-else', fd)
+		calls()
+		# looked up and found to be another one: it is this file's guard
+		eq(err(wr, fd, rec('a', 3)), 'EBUSY')
+		eq(sent(), '1 0 0')
+	PY
+}
+
+@test "guard: armed for a record that is gone by now is EBUSY with allow_other, too" {
+	owned -o allow_other
+	arm "$OWN" "$(etag "$OWN")"
+	db "DELETE FROM record WHERE key = 'cells/x/own.json'"
+	sleep 1.1
+	py <<-'PY'
+		eq(err(echo, rec('a', 2)), 'EBUSY')
+	PY
+	[ ! -e "$OWN" ]
+}

@@ -285,12 +285,10 @@ static void test_words_of_fstab(void)
 	CHECK_STR(line.options.fuse, "");
 	options_release(&line.options);
 	take(&line, "suid,nosuid,dev,nodev,exec,noexec,sync,async,dirsync,"
-		    "atime,noatime,allow_root,auto_unmount,"
-		    "default_permissions");
+		    "atime,noatime,allow_root,auto_unmount");
 	CHECK_STR(line.options.fuse,
 		  "suid,nosuid,dev,nodev,exec,noexec,sync,async,dirsync,"
-		  "atime,noatime,allow_root,auto_unmount,"
-		  "default_permissions");
+		  "atime,noatime,allow_root,auto_unmount");
 	options_release(&line.options);
 }
 
