@@ -20,6 +20,8 @@ struct dir {
 	bool complete;	    /* there is no next page */
 	unsigned skipped;   /* keys that are no names here */
 	char first_skipped[80];
+	enum outcome failed; /* of the next page, not told yet */
+	struct answer failed_answer;
 };
 
 struct entry_head {
@@ -259,7 +261,11 @@ static enum outcome fill(struct work *work, struct dir *dir,
 		if (place >= dir->names.len && dir->complete)
 			break;
 		if (place >= dir->names.len) {
-			if (dir->node->kind == NODE_CELL)
+			if (dir->failed != OUTCOME_OK) {
+				outcome = dir->failed;
+				*answer = dir->failed_answer;
+				dir->failed = OUTCOME_OK;
+			} else if (dir->node->kind == NODE_CELL)
 				outcome = fetch_cell(work->mount, dir,
 						     &work->limits, answer);
 			else
@@ -274,9 +280,13 @@ static enum outcome fill(struct work *work, struct dir *dir,
 			break;
 		place = next;
 	}
-	/* what fits goes out; the error comes with the next call */
-	return listing->len > 0 && outcome != OUTCOME_INTERRUPTED ? OUTCOME_OK
-								  : outcome;
+	/* what fits goes out; the error comes with the next call, without
+	 * asking again: that would double the cost and the deadline */
+	if (listing->len == 0 || outcome == OUTCOME_INTERRUPTED)
+		return outcome;
+	dir->failed = outcome;
+	dir->failed_answer = *answer;
+	return OUTCOME_OK;
 }
 
 static void run_read(struct work *work)

@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <mntent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -246,10 +247,14 @@ static int run_session(struct service *service, struct mount *mount)
 static enum outcome open_store(const struct options *options, const char *url,
 			       struct store **store, struct reason *reason)
 {
+	struct store_options store_options = {
+		.read_only = options->read_only,
+		.allow_http = options->allow_http,
+	};
 	struct limits limits = {.deadline_ms =
 					clock_boot_ms() + options->deadline_ms};
 	enum outcome outcome =
-		store_open(store, url, options->read_only, &limits, reason);
+		store_open(store, url, &store_options, &limits, reason);
 
 	if (outcome != OUTCOME_OK || options->read_only)
 		return outcome;
@@ -376,6 +381,9 @@ static int command_mount(const struct options *options)
 
 static int command_probe(const struct options *options)
 {
+	struct store_options store_options = {
+		.allow_http = options->allow_http,
+	};
 	struct limits limits = {.deadline_ms =
 					clock_boot_ms() + options->deadline_ms};
 	struct reason reason = {""};
@@ -389,7 +397,7 @@ static int command_probe(const struct options *options)
 		return outcome == OUTCOME_INVALID ? STATUS_USAGE
 						  : STATUS_FAILED;
 	}
-	outcome = store_open(&store, url, false, &limits, &reason);
+	outcome = store_open(&store, url, &store_options, &limits, &reason);
 	if (outcome == OUTCOME_OK) {
 		outcome = probe_report(store, &limits, stdout, &reason);
 		store_close(store);
@@ -420,6 +428,8 @@ int main(int argc, char **argv)
 	enum outcome outcome;
 	int status = EXIT_SUCCESS;
 
+	/* a connection that breaks is an error of that connection */
+	signal(SIGPIPE, SIG_IGN);
 	fill_standard_descriptors();
 	outcome = options_parse(&options, argc, argv, &reason);
 	if (outcome != OUTCOME_OK) {

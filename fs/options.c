@@ -12,7 +12,9 @@ const char options_help[] =
 	"usage: celldfs STORE MOUNTPOINT [-f] [-o OPTION[,OPTION...]]\n"
 	"       celldfs probe STORE\n"
 	"Shows a fleet's ownership records as files; every write is one\n"
-	"compare-and-swap. STORE is sqlite:PATH (made if it does not exist).\n"
+	"compare-and-swap. STORE is sqlite:PATH (made if it does not exist) "
+	"or\n"
+	"s3://BUCKET[/PREFIX] (keys, region, endpoint as for AWS's tools).\n"
 	"\n"
 	"  -f             stay in the foreground, log to stderr\n"
 	"  -d             the same, and print every FUSE request\n"
@@ -24,6 +26,7 @@ const char options_help[] =
 	"  -o skew-ms=N   margin after a lease's expiry (1000)\n"
 	"  -o deadline-ms=N  an operation ends by then (15000)\n"
 	"  -o log=WHERE   stderr, syslog or an absolute path\n"
+	"  -o allow-http  plain http also to other machines\n"
 	"  -o ro          read only; rw, allow_other, default_permissions,\n"
 	"                 auto_unmount, uid=N, gid=N, umask=OCTAL as in other\n"
 	"                 mounts; fstab's words are accepted\n"
@@ -88,6 +91,12 @@ static enum outcome set_rw(struct parser *parser)
 static enum outcome set_allow_other(struct parser *parser)
 {
 	parser->options->allow_other = true;
+	return OUTCOME_OK;
+}
+
+static enum outcome set_allow_http(struct parser *parser)
+{
+	parser->options->allow_http = true;
 	return OUTCOME_OK;
 }
 
@@ -191,6 +200,7 @@ static const struct option_row {
 	{"skew-ms", KIND_OURS, true, set_skew},
 	{"deadline-ms", KIND_OURS, true, set_deadline},
 	{"log", KIND_OURS, true, set_log},
+	{"allow-http", KIND_OURS, false, set_allow_http},
 	{"uid", KIND_OURS, true, set_uid},
 	{"gid", KIND_OURS, true, set_gid},
 	{"umask", KIND_OURS, true, set_umask},

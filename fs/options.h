@@ -23,6 +23,7 @@ struct options {
 	bool debug; /* libfuse's, implies foreground */
 	bool read_only;
 	bool allow_other;
+	bool allow_http; /* plain http also to other machines */
 	bool default_permissions;
 	const char *node; /* NULL: a plain window */
 	bool keeper_off;

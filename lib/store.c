@@ -3,6 +3,7 @@
 #include "store.h"
 
 #include "record.h"
+#include "store_s3.h"
 #include "store_sqlite.h"
 
 #include <errno.h>
@@ -19,10 +20,12 @@ static const struct scheme {
 	const char *form; /* for people */
 	bool is_path;	  /* what follows is a path on this machine */
 	enum outcome (*open)(struct store **store, const char *rest,
-			     bool read_only, const struct limits *limits,
+			     const struct store_options *options,
+			     const struct limits *limits,
 			     struct reason *reason);
 } schemes[] = {
 	{"sqlite:", "sqlite:PATH", true, store_sqlite_open},
+	{"s3://", "s3://BUCKET[/PREFIX]", false, store_s3_open},
 };
 
 #define SCHEMES (sizeof(schemes) / sizeof(schemes[0]))
@@ -57,7 +60,8 @@ static const struct scheme *find_scheme(const char *url, const char **rest,
 	return NULL;
 }
 
-enum outcome store_open(struct store **store, const char *url, bool read_only,
+enum outcome store_open(struct store **store, const char *url,
+			const struct store_options *options,
 			const struct limits *limits, struct reason *reason)
 {
 	const char *rest;
@@ -65,7 +69,7 @@ enum outcome store_open(struct store **store, const char *url, bool read_only,
 
 	if (scheme == NULL)
 		return OUTCOME_INVALID;
-	return scheme->open(store, rest, read_only, limits, reason);
+	return scheme->open(store, rest, options, limits, reason);
 }
 
 /* PATH names a file whose directory exists? */
@@ -207,6 +211,11 @@ enum outcome store_now(struct store *store, const struct limits *limits,
 		       struct fleet_time *time)
 {
 	return store->ops->now(store, limits, time);
+}
+
+bool store_next_dialect(struct store *store)
+{
+	return store->ops->next_dialect && store->ops->next_dialect(store);
 }
 
 void store_close(struct store *store)

@@ -116,6 +116,11 @@ struct store_ops {
 	enum outcome (*now)(struct store *store, const struct limits *limits,
 			    struct fleet_time *time);
 
+	/* Switches to the next way in which stores of this kind want their
+	 * guards written; the probe does that when a guard is refused that must
+	 * hold. False: there is none. NULL: there is one way only. */
+	bool (*next_dialect)(struct store *store);
+
 	/* Frees everything. No other call may be under way. */
 	void (*close)(struct store *store);
 };
@@ -127,11 +132,18 @@ struct store {
 
 #define LIST_AFTER_MAX 4096
 
+/* How a store is opened. */
+struct store_options {
+	bool read_only;	 /* nothing is created or written */
+	bool allow_http; /* plain http also to other machines */
+};
+
 /* Opens the store that URL names, creating an embedded one that does not exist
- * yet unless READ_ONLY. On success *STORE is closed with store_close(). INVALID
- * (not a store URL), FAILED, DENIED, TIMEOUT with REASON naming what and why.
- */
-enum outcome store_open(struct store **store, const char *url, bool read_only,
+ * yet unless it is to be read only. On success *STORE is closed with
+ * store_close(). INVALID (not a store URL), FAILED, DENIED, TIMEOUT with REASON
+ * naming what and why. */
+enum outcome store_open(struct store **store, const char *url,
+			const struct store_options *options,
 			const struct limits *limits,
 			struct reason *reason) MUST_CHECK;
 
@@ -155,6 +167,7 @@ enum outcome store_remove(struct store *store, const struct limits *limits,
 			  const char *key, struct answer *answer) MUST_CHECK;
 enum outcome store_now(struct store *store, const struct limits *limits,
 		       struct fleet_time *time) MUST_CHECK;
+bool store_next_dialect(struct store *store);
 void store_close(struct store *store);
 
 #endif

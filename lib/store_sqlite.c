@@ -473,7 +473,8 @@ static enum outcome open_first(struct store_sqlite *s, struct conn **opened,
 }
 
 enum outcome store_sqlite_open(struct store **store, const char *path,
-			       bool read_only, const struct limits *limits,
+			       const struct store_options *options,
+			       const struct limits *limits,
 			       struct reason *reason)
 {
 	struct store_sqlite *s;
@@ -486,7 +487,7 @@ enum outcome store_sqlite_open(struct store **store, const char *path,
 	if (s == NULL)
 		return OUTCOME_NO_MEMORY;
 	s->store.ops = &ops;
-	s->read_only = read_only;
+	s->read_only = options->read_only;
 	pthread_mutex_init(&s->lock, NULL);
 	/* Not to be taken for ":memory:" or a "file:" URI. */
 	s->path = malloc(strlen(path) + 3);

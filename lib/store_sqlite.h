@@ -30,7 +30,8 @@
  * READ_ONLY is not set. FAILED with the reason for a file that is damaged, not
  * a celldfs store, or of a newer version; DENIED if permissions forbid. */
 enum outcome store_sqlite_open(struct store **store, const char *path,
-			       bool read_only, const struct limits *limits,
+			       const struct store_options *options,
+			       const struct limits *limits,
 			       struct reason *reason) MUST_CHECK;
 
 /* Reads the machine's boot id from the file PATH instead of /proc, for tests.

@@ -53,9 +53,6 @@ os.write(fd, a[1].encode())
 # attribute NAME: of the record, by itself; getfattr also does a stat.
 attribute() { python 'os.getxattr(a[0], a[1])' "$here" "$1"; }
 
-# sql TEXT: on the store.
-sql() { sqlite3 -cmd '.timeout 10000' "${STORE#sqlite:}" "$1"; }
-
 # --- Reading -----------------------------------------------------------------
 
 @test "open + read + close: 1 GET, and one for the lookup of the first touch" {
@@ -409,12 +406,10 @@ etag_epoch() { getfattr -n user.celld.epoch --only-values "$here" 2>/dev/null; }
 
 # --- Listings ----------------------------------------------------------------
 
-# cells N: that many cells in the store.
-cells() {
-	sql "DELETE FROM record; WITH RECURSIVE k(n) AS (VALUES (1) UNION ALL
-		SELECT n + 1 FROM k WHERE n < $1)
-	INSERT INTO record SELECT printf('cells/c%05d/own.json', n), '{}',
-		'\"e' || n || '\"', '', 1 FROM k WHERE n <= $1"
+# fill FORMAT COUNT: so many objects, and no others.
+fill() {
+	outside rm '*'
+	echo '{}' | outside fill "$1" 1 "$2"
 }
 
 # The pages are of 1,000 names; that the last one is full costs nothing, since
@@ -424,7 +419,7 @@ cells() {
 
 	spy_at m1
 	for count in 0:1 1:1 999:1 1000:1 1001:2 2000:2 2500:3; do
-		cells "${count%:*}"
+		fill cells/c%05d/own.json "${count%:*}"
 		is "$count $(cost 'ls "$DIR/m1/cells"')" \
 			"$count 0 0 ${count#*:}"
 		is "$(ls "$DIR/m1/cells" | wc -l)" "${count%:*}"
@@ -433,31 +428,23 @@ cells() {
 
 @test "many objects of one cell cost no more than the cell" {
 	spy_at m1
-	sql "WITH RECURSIVE k(n) AS (VALUES (1) UNION ALL
-		SELECT n + 1 FROM k WHERE n < 3000)
-	INSERT INTO record SELECT printf('cells/c/ltx/e1/%08d', n), 'x',
-		'\"e' || n || '\"', '', 1 FROM k"
+	fill cells/c/ltx/e1/%08d 3000
 	is "$(cost 'ls "$DIR/m1/cells"')" "0 0 1"
 }
 
 @test "a listing is streamed: the first names come with the first page" {
 	spy_at m1
-	cells 2500
-	# so that a page is more than the reader's buffer holds
-	sql "UPDATE record SET key = replace(key, 'cells/',
-		'cells/names-that-take-so-much-room-')"
+	# a page is more than the reader's buffer holds
+	fill cells/names-that-take-so-much-room-c%05d/own.json 2500
 	is "$(cost 'python "next(iter(os.scandir(a[0])))" "$DIR/m1/cells"')" \
 		"0 0 1"
 }
 
 @test "ls nodes/: 1 LIST per 1,000 names, ls -l nodes/ no more" {
 	spy_at m1
-	sql "WITH RECURSIVE k(n) AS (VALUES (1) UNION ALL
-		SELECT n + 1 FROM k WHERE n < 1001)
-	INSERT INTO record SELECT printf('nodes/n%05d.json', n), '{}',
-		'\"e' || n || '\"', '', 1 FROM k"
+	fill nodes/n%05d.json 1001
 	is "$(cost 'ls "$DIR/m1/nodes"')" "0 0 2"
-	sql "DELETE FROM record WHERE key > 'nodes/n00050'"
+	fill nodes/n%05d.json 50
 	is "$(fresh : 'ls -l "$DIR/m1/nodes"')" "0 0 1"
 }
 

@@ -6,12 +6,9 @@ load helper
 load watched
 
 # overwrite NODE EPOCH: another program's record, whatever is there.
-overwrite() {
-	db "UPDATE record SET body = CAST('$(own "$1" "$2")' AS BLOB),
-		etag = '\"another\"', attempt = '' WHERE key = 'cells/x/own.json'"
-}
+overwrite() { own "$1" "$2" | outside put cells/x/own.json; }
 
-stored() { db "SELECT body FROM record WHERE key = 'cells/x/own.json'"; }
+stored() { outside get cells/x/own.json; }
 
 # unsettled ACTION: a claim at epoch 2 whose PUT meets ACTION. Returns when it has
 # been tried in vain to read it back; then settled ERRNO lets that succeed, and
@@ -202,7 +199,7 @@ settled() {
 
 @test "EFBIG: too large to read" {
 	start
-	db "INSERT INTO record VALUES ('cells/x/own.json', zeroblob(1048577), '\"e\"', '', 1)"
+	head -c 1048577 /dev/zero | outside put cells/x/own.json
 	py <<-'PY'
 		eq(err(lambda: rd(rdwr())), 'EFBIG')
 	PY
@@ -255,7 +252,7 @@ settled() {
 
 @test "ENOENT: a record that has gone since" {
 	owned
-	db "DELETE FROM record"
+	outside rm cells/x/own.json
 	py <<-'PY'
 		eq(err(os.open, OWN, os.O_RDONLY), 'ENOENT')
 		eq(err(os.stat, OWN), 'ENOENT')
@@ -639,7 +636,7 @@ settled() {
 @test "a lost answer, then removed from outside: ETIMEDOUT, and it is not made anew" {
 	owned
 	unsettled lose
-	db "DELETE FROM record"
+	outside rm cells/x/own.json
 	settled ETIMEDOUT
 	[ "$(stored)" = "" ]
 }
@@ -722,9 +719,9 @@ settled() {
 	: >"$CALLS"
 	# the child ends once the PUT has landed, whose answer is still under way
 	bash -c '
-		(until sqlite3 "$2" "SELECT CAST(body AS TEXT) FROM record" |
-			grep -qF "$1"; do sleep 0.05; done) &
-		echo "$1" >"$OWN"' - "$(own a 2)" "$DIR/store.db" 3>&-
+		(until "$2" get cells/x/own.json | grep -qF "$1"; do
+			sleep 0.05; done) &
+		echo "$1" >"$OWN"' - "$(own a 2)" "$HERE/outside.py" 3>&-
 	# and its exit did interrupt the write
 	grep '^put_if cells/x/own.json .* unknown ' "$CALLS"
 	own a 2 | cmp - "$OWN"

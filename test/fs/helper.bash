@@ -9,19 +9,60 @@
 #
 # teardown unmounts everything, also after a failure, and fails the test if a
 # daemon did not end by itself or a sanitizer complained.
+#
+# The same tests run on every kind of store: CELLDFS_STORE=sqlite, or s3 for a
+# prefix of its own in the bucket of test/s3/gateway. What a test needs from
+# below the mount it gets from outside.py; what is true of one kind of store only
+# says `only_on KIND`.
 
 # The system's own programs first: a version manager's shims take a tenth of a
 # second each.
 PATH=/usr/bin:$PATH
 BUILD=${CELLDFS_BUILD:?the build directory}
 TOOLS=$BUILD/test
+export PYTHONDONTWRITEBYTECODE=1
+
+HERE=$(cd "${BASH_SOURCE[0]%/*}" && pwd)
+KIND=${CELLDFS_STORE:-sqlite}
 
 setup() {
 	DIR=$(mktemp -d "${TMPDIR:-/tmp}/celldfs-test.XXXXXX")
-	STORE=sqlite:$DIR/store.db
 	MOUNTS=()
+	STORE=
+	setup_store
 	[ -c /dev/fuse ] || { echo "no /dev/fuse: nothing can be tested"; return 1; }
 }
+
+# setup_store: an empty store of this run's kind.
+setup_store() {
+	local line
+
+	case $KIND in
+	sqlite) STORE=sqlite:$DIR/store.db ;;
+	s3)
+		line=$("$HERE/../s3/gateway" env) ||
+			{ echo "no S3 gateway: test/s3/gateway start"; return 1; }
+		while IFS= read -r line; do
+			export "${line?}"
+		done <<<"$line"
+		# neither this machine's settings nor its proxies
+		export AWS_CONFIG_FILE=$DIR/none no_proxy=127.0.0.1
+		export AWS_SHARED_CREDENTIALS_FILE=$DIR/none
+		unset AWS_PROFILE AWS_SESSION_TOKEN AWS_ENDPOINT_URL_S3
+		STORE=s3://$GATEWAY_BUCKET/${DIR##*/}
+		;;
+	esac
+	export STORE
+}
+
+# only_on KIND WHY: a test of what is true of one kind of store.
+only_on() { [ "$KIND" = "$1" ] || skip "$2"; }
+
+# outside VERB...: another program, beside the daemons; see outside.py.
+outside() { python3 "$HERE/outside.py" "$@"; }
+
+# put KEY [BODY]: an object as another program may have put it there.
+put() { printf '%s' "${2-}" | outside put "$1"; }
 
 # mount_with PROGRAM NAME [ARGUMENT...]: in the foreground, as our child, so that
 # its end can be waited for. Returns when it serves.
@@ -111,6 +152,7 @@ teardown() {
 		echo "a sanitizer complained"
 		failed=1
 	fi
+	[[ $STORE != s3:* ]] || outside rm '*' || failed=1
 	rm -rf "$DIR"
 	return $failed
 }

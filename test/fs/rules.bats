@@ -5,14 +5,6 @@ bats_require_minimum_version 1.5.0
 load helper
 load watched
 
-# put KEY BODY: an object that no mount has checked.
-put() {
-	db "INSERT INTO record VALUES ('$1', CAST('$2' AS BLOB),
-		'\"' || hex(randomblob(16)) || '\"', hex(randomblob(16)), 1)
-		ON CONFLICT (key) DO UPDATE SET body = excluded.body,
-		etag = excluded.etag, attempt = excluded.attempt"
-}
-
 # take_over ERRNO COST: node b claims the cell from a, whose lease is
 # nodes/a.json. It ends so and sends so many gets, puts and lists.
 take_over() {
@@ -178,9 +170,8 @@ ahead() { echo $(($(now_ms) + 3600000)); }
 
 @test "rule 1: reading over 1 MiB is EFBIG, and the daemon lives" {
 	owned
-	db "INSERT INTO record SELECT 'cells/big/own.json', zeroblob(1048577),
-		'\"e\"', '', 1 UNION SELECT 'cells/fits/own.json',
-		zeroblob(1048576), '\"f\"', '', 1"
+	head -c 1048577 /dev/zero | outside put cells/big/own.json
+	head -c 1048576 /dev/zero | outside put cells/fits/own.json
 	py <<-'PY'
 		def read(cell):
 		    with open(OWN.replace('/x/', '/%s/' % cell), 'rb') as f:

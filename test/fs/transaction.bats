@@ -243,7 +243,7 @@ quiet() {
 	owned
 	arm "$OWN" "$(etag "$OWN")"
 	arm "$OWN" "$(etag "$OWN")"
-	db "DELETE FROM record WHERE key = 'cells/x/own.json'"
+	outside rm cells/x/own.json
 	py <<-'PY'
 		# by the mount's memory there still is one
 		eq(err(echo, rec('a', 2)), 'EBUSY')
@@ -254,17 +254,17 @@ quiet() {
 		eq([g for g in wire() if g == 'If-None-Match: *'], [])
 		eq(err(os.stat, OWN), 'ENOENT')
 	PY
-	[ "$(db "SELECT count(*) FROM record WHERE key LIKE 'cells/%'")" = 0 ]
+	[ "$(outside keys cells/)" = "" ]
 }
 
 @test "guard: what this open file read is used even if the record is gone" {
 	owned
 	exec 9<>"$OWN"
 	cat <&9
-	db "DELETE FROM record WHERE key = 'cells/x/own.json'"
+	outside rm cells/x/own.json
 	run ! bash -c 'echo "$1" >&9' - "$(own a 2)"
 	exec 9>&-
-	[ "$(db "SELECT count(*) FROM record WHERE key LIKE 'cells/%'")" = 0 ]
+	[ "$(outside keys cells/)" = "" ]
 }
 
 # ---- guards armed by path ----
@@ -473,7 +473,7 @@ quiet() {
 		arm(etag())
 		arm('different')
 	PY
-	db "DELETE FROM record WHERE key = 'cells/x/own.json'"
+	outside rm cells/x/own.json
 	py <<-'PY'
 		eq(err(rdwr), 'ENOENT')
 		for _ in range(2):
@@ -1086,7 +1086,7 @@ quiet() {
 		eq(err(os.close, fd), 0)
 		eq(wire(), [])
 	PY
-	[ "$(db "SELECT count(*) FROM record WHERE key LIKE 'cells/%'")" = 1 ]
+	[ "$(outside keys cells/ | wc -l)" = 1 ]
 }
 
 # ---- truncation and times ----
@@ -1202,7 +1202,7 @@ quiet() {
 @test "guard: armed for a record that is gone by now is EBUSY with allow_other, too" {
 	owned -o allow_other
 	arm "$OWN" "$(etag "$OWN")"
-	db "DELETE FROM record WHERE key = 'cells/x/own.json'"
+	outside rm cells/x/own.json
 	sleep 1.1
 	py <<-'PY'
 		eq(err(echo, rec('a', 2)), 'EBUSY')

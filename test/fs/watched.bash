@@ -3,7 +3,7 @@
 
 # py [ARGUMENT...]: runs the Python script on its input; what it can use is in
 # prelude.py.
-py() { python3 "$BATS_TEST_DIRNAME/prelude.py" "$@"; }
+py() { python3 "$HERE/prelude.py" "$@"; }
 
 # start [OPTION...]: a mount m under the spy's eyes, and no record yet.
 start() {
@@ -18,6 +18,3 @@ owned() {
 	start "$@"
 	create "$OWN" "$(own a 1)"
 }
-
-# db SQL: what another program does to the store.
-db() { sqlite3 -cmd '.timeout 10000' "$DIR/store.db" "$1"; }

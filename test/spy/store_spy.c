@@ -30,10 +30,12 @@ struct spy {
 
 /* The names are the linker's. */
 enum outcome __real_store_open(struct store **store, const char *url,
-			       bool read_only, const struct limits *limits,
+			       const struct store_options *options,
+			       const struct limits *limits,
 			       struct reason *reason);
 enum outcome __wrap_store_open(struct store **store, const char *url,
-			       bool read_only, const struct limits *limits,
+			       const struct store_options *options,
+			       const struct limits *limits,
 			       struct reason *reason);
 
 static struct store *inner(struct store *store)
@@ -179,6 +181,11 @@ static enum outcome spy_now(struct store *store, const struct limits *limits,
 	return outcome;
 }
 
+static bool spy_next_dialect(struct store *store)
+{
+	return store_next_dialect(inner(store));
+}
+
 static void spy_close(struct store *store)
 {
 	store_close(inner(store));
@@ -191,11 +198,13 @@ static const struct store_ops spy_ops = {
 	.list = spy_list,
 	.remove = spy_remove,
 	.now = spy_now,
+	.next_dialect = spy_next_dialect,
 	.close = spy_close,
 };
 
 enum outcome __wrap_store_open(struct store **store, const char *url,
-			       bool read_only, const struct limits *limits,
+			       const struct store_options *options,
+			       const struct limits *limits,
 			       struct reason *reason)
 {
 	struct spy *spy = calloc(1, sizeof(*spy));
@@ -203,8 +212,7 @@ enum outcome __wrap_store_open(struct store **store, const char *url,
 
 	if (spy == NULL)
 		return OUTCOME_NO_MEMORY;
-	outcome =
-		__real_store_open(&spy->inner, url, read_only, limits, reason);
+	outcome = __real_store_open(&spy->inner, url, options, limits, reason);
 	if (outcome != OUTCOME_OK) {
 		free(spy);
 		return outcome;

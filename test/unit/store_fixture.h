@@ -51,10 +51,11 @@ static struct limits in_ms(int64_t ms)
 static enum outcome try_open(struct store **store, bool read_only,
 			     struct reason *reason)
 {
+	struct store_options options = {.read_only = read_only};
 	struct limits limits = in_ms(60000);
 
 	reason->text[0] = '\0';
-	return store_sqlite_open(store, path, read_only, &limits, reason);
+	return store_sqlite_open(store, path, &options, &limits, reason);
 }
 
 static struct store *open_store(void)

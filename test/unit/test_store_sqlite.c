@@ -11,6 +11,8 @@
 
 /* --- One writer ----------------------------------------------------------- */
 
+static const struct store_options writable = {0};
+
 static void test_swaps(void)
 {
 	struct store *store;
@@ -399,11 +401,11 @@ static void test_urls(void)
 	char url[160], *absolute;
 
 	set_up();
-	CHECK_EQ(store_open(&store, "gopher:x", false, &limits, &reason),
+	CHECK_EQ(store_open(&store, "gopher:x", &writable, &limits, &reason),
 		 OUTCOME_INVALID);
 	CHECK(strstr(reason.text, "gopher:x") != NULL);
 	CHECK(strstr(reason.text, "sqlite:PATH") != NULL);
-	CHECK_EQ(store_open(&store, "sqlite:", false, &limits, &reason),
+	CHECK_EQ(store_open(&store, "sqlite:", &writable, &limits, &reason),
 		 OUTCOME_INVALID);
 	CHECK_EQ(store_absolute_url(&absolute, "x", &reason), OUTCOME_INVALID);
 	CHECK(absolute == NULL);
@@ -417,7 +419,7 @@ static void test_urls(void)
 		 OUTCOME_OK);
 	CHECK_EQ(chdir("/"), 0);
 	CHECK_STR(absolute, url);
-	CHECK_EQ(store_open(&store, absolute, false, &limits, &reason),
+	CHECK_EQ(store_open(&store, absolute, &writable, &limits, &reason),
 		 OUTCOME_OK);
 	store_close(store);
 	free(absolute);

@@ -1,0 +1,54 @@
+#include "fleet.h"
+
+/* Rounded up, so that a bound is never too tight. */
+static int64_t drift(int64_t elapsed_ms)
+{
+	if (elapsed_ms < 0)
+		elapsed_ms = -elapsed_ms;
+	return elapsed_ms / 1000000 * FLEET_DRIFT_PPM +
+	       (elapsed_ms % 1000000 * FLEET_DRIFT_PPM + 999999) / 1000000;
+}
+
+static int64_t low_at(const struct fleet *fleet, int64_t boot_ms)
+{
+	return fleet->low_ms - drift(boot_ms - fleet->low_at_ms);
+}
+
+static int64_t high_at(const struct fleet *fleet, int64_t boot_ms)
+{
+	return fleet->high_ms + drift(boot_ms - fleet->high_at_ms);
+}
+
+bool fleet_sample(struct fleet *fleet, int64_t date_ms, int64_t sent_ms,
+		  int64_t received_ms)
+{
+	int64_t low_ms = date_ms - received_ms;
+	int64_t high_ms = date_ms + 1000 - sent_ms;
+	bool fits = fleet->known && low_ms <= high_at(fleet, received_ms) &&
+		    high_ms >= low_at(fleet, received_ms);
+	bool stepped = fleet->known && !fits;
+
+	/* Each bound keeps the time at which it was found: loosening it anew
+	 * with every sample would add up the roundings. */
+	if (!fits || low_ms > low_at(fleet, received_ms)) {
+		fleet->low_ms = low_ms;
+		fleet->low_at_ms = received_ms;
+	}
+	if (!fits || high_ms < high_at(fleet, received_ms)) {
+		fleet->high_ms = high_ms;
+		fleet->high_at_ms = received_ms;
+	}
+	fleet->known = true;
+	fleet->steps += stepped;
+	return !stepped;
+}
+
+bool fleet_now(const struct fleet *fleet, int64_t boot_ms,
+	       struct fleet_time *time)
+{
+	if (!fleet->known)
+		return false;
+	time->earliest_ms = boot_ms + low_at(fleet, boot_ms);
+	time->latest_ms = boot_ms + high_at(fleet, boot_ms);
+	return true;
+}

@@ -1,0 +1,49 @@
+/* fleet: what time it is by the store's clock, as bounds. Pure.
+ *
+ * Source: PROTOCOL "Fleet time". Every answer of a store carries its Date in
+ * whole seconds. If a request was sent at boot time s and answered at r, the
+ * store's clock read something in [Date, Date + 1 s) at some instant in [s, r],
+ * so for the offset (store time - CLOCK_BOOTTIME):
+ *
+ *	Date - r  <=  offset  <  Date + 1 s - s
+ *
+ * Samples are intersected, each bound loosened by FLEET_DRIFT_PPM since it was
+ * found, which narrows them to about a round trip.
+ *
+ * Invariants:
+ * 1. If the store's clock and CLOCK_BOOTTIME drift by at most FLEET_DRIFT_PPM
+ *    and neither steps, the store's time is never outside the bounds.
+ * 2. When it steps, the first sample that contradicts the bounds replaces them
+ *    and is reported; until then they are those of the time before the step.
+ *
+ * Not thread-safe: its store's lock guards it.
+ */
+#ifndef CELLDFS_FLEET_H
+#define CELLDFS_FLEET_H
+
+#include "store.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FLEET_DRIFT_PPM 100
+
+struct fleet {
+	bool known; /* there was a sample */
+	int64_t low_ms, low_at_ms;   /* the offset's lower bound, and when it */
+	int64_t high_ms, high_at_ms; /* was found; likewise the upper one */
+	unsigned steps; /* how often the clock was seen to step */
+};
+
+/* Takes in an answer's DATE_MS (ms since 1970, whole seconds) to a request that
+ * was sent at SENT_MS and answered at RECEIVED_MS (CLOCK_BOOTTIME). False: it
+ * contradicts what was known: a clock has stepped, and the bounds start anew
+ * with this sample. */
+bool fleet_sample(struct fleet *fleet, int64_t date_ms, int64_t sent_ms,
+		  int64_t received_ms);
+
+/* The store's time at BOOT_MS. False: no sample yet. */
+bool fleet_now(const struct fleet *fleet, int64_t boot_ms,
+	       struct fleet_time *time);
+
+#endif

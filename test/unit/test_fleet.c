@@ -1,0 +1,135 @@
+/* The clock of a store that is only seen through whole seconds and delays. */
+#include "check.h"
+#include "fleet.h"
+
+#include <stdbool.h>
+
+static uint64_t seed;
+
+static int64_t pick(int64_t below)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (int64_t)(seed % (uint64_t)below);
+}
+
+static int64_t whole_second(int64_t ms)
+{
+	return ms - ms % 1000;
+}
+
+static void nothing_is_known_before_the_first_sample(void)
+{
+	struct fleet fleet = {0};
+	struct fleet_time now;
+
+	CHECK(!fleet_now(&fleet, 5, &now));
+}
+
+static void one_sample_bounds_by_its_second_and_its_delay(void)
+{
+	struct fleet fleet = {0};
+	struct fleet_time now;
+
+	CHECK(fleet_sample(&fleet, 1700000000000, 5000, 5200));
+	CHECK(fleet_now(&fleet, 5200, &now));
+	CHECK_EQ(now.earliest_ms, 1700000000000);
+	CHECK_EQ(now.latest_ms, 1700000001200);
+}
+
+static void samples_on_both_sides_of_a_second_narrow_it(void)
+{
+	struct fleet fleet = {0};
+	struct fleet_time now;
+
+	CHECK(fleet_sample(&fleet, 1700000000000, 5990, 6000));
+	CHECK(fleet_sample(&fleet, 1700000001000, 6000, 6010));
+	CHECK(fleet_now(&fleet, 6010, &now));
+	CHECK(now.latest_ms - now.earliest_ms <= 22);
+	CHECK(now.earliest_ms <= 1700000001010);
+}
+
+static void bounds_loosen_with_time(void)
+{
+	struct fleet fleet = {0};
+	struct fleet_time now;
+
+	CHECK(fleet_sample(&fleet, 1700000000000, 0, 0));
+	CHECK(fleet_now(&fleet, 100000000, &now));
+	CHECK_EQ(now.earliest_ms, 1700000000000 + 100000000 - 10000);
+	CHECK_EQ(now.latest_ms, 1700000001000 + 100000000 + 10000);
+}
+
+static void a_step_is_reported_and_starts_anew(void)
+{
+	struct fleet fleet = {0};
+	struct fleet_time now;
+
+	CHECK(fleet_sample(&fleet, 1700000000000, 0, 10));
+	CHECK(!fleet_sample(&fleet, 1700003600000, 20, 30));
+	CHECK_EQ(fleet.steps, 1);
+	CHECK(fleet_now(&fleet, 30, &now));
+	CHECK_EQ(now.earliest_ms, 1700003600000);
+	CHECK(!fleet_sample(&fleet, 1600000000000, 40, 50));
+	CHECK_EQ(fleet.steps, 2);
+}
+
+/* Many samples in a short time must not loosen what they cannot tighten. */
+static void roundings_do_not_add_up(void)
+{
+	struct fleet fleet = {0};
+	struct fleet_time now;
+
+	CHECK(fleet_sample(&fleet, 1700000000000, 990, 1000));
+	CHECK(fleet_sample(&fleet, 1700000001000, 1000, 1010));
+	for (int64_t t = 1011; t < 1900; t++)
+		CHECK(fleet_sample(&fleet, 1700000001000, t, t + 200));
+	CHECK(fleet_now(&fleet, 2100, &now));
+	CHECK(now.latest_ms - now.earliest_ms <= 25);
+}
+
+/* Any drift within the limit, any delay on either way, any pause: the true time
+ * is never outside, and no step is seen. */
+static void the_truth_is_never_outside(void)
+{
+	for (seed = 1; seed < 2000;) {
+		uint64_t first = seed;
+		struct fleet fleet = {0};
+		int64_t boot = pick(100000);
+		int64_t ppm = pick(2 * FLEET_DRIFT_PPM + 1) - FLEET_DRIFT_PPM;
+		int64_t origin = boot;
+		int64_t base = 1700000000000 + pick(1000000);
+
+		for (int i = 0; i < 200; i++) {
+			struct fleet_time now;
+			int64_t sent = boot, at, received, truth;
+
+			at = sent + pick(pick(2) ? 3000 : 20);
+			received = at + pick(pick(2) ? 3000 : 20);
+			truth = base + (at - origin) +
+				(at - origin) * ppm / 1000000;
+			CHECK(fleet_sample(&fleet, whole_second(truth), sent,
+					   received));
+			boot = received + pick(pick(8) ? 100 : 600000);
+			truth = base + (boot - origin) +
+				(boot - origin) * ppm / 1000000;
+			CHECK(fleet_now(&fleet, boot, &now));
+			CHECK(now.earliest_ms <= truth);
+			CHECK(now.latest_ms >= truth);
+		}
+		seed = first + 1;
+	}
+}
+
+int main(void)
+{
+	RUN(nothing_is_known_before_the_first_sample);
+	RUN(one_sample_bounds_by_its_second_and_its_delay);
+	RUN(samples_on_both_sides_of_a_second_narrow_it);
+	RUN(bounds_loosen_with_time);
+	RUN(a_step_is_reported_and_starts_anew);
+	RUN(roundings_do_not_add_up);
+	RUN(the_truth_is_never_outside);
+	return 0;
+}
