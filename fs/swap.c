@@ -177,7 +177,7 @@ enum outcome swap_life(struct mount *mount, const struct limits *limits,
 	outcome = fetch_object(mount, limits, NODE_LEASE, key, &object,
 			       &glimpse, &answer);
 	if (outcome == OUTCOME_ABSENT) {
-		*life = ownership_life(node, NULL, 0, 0, reason);
+		*life = ownership_life(node, NULL, 0, NULL, 0, reason);
 		outcome = OUTCOME_OK;
 	} else if (outcome != OUTCOME_OK) {
 		outcome = reason_set(reason, outcome,
@@ -191,11 +191,9 @@ enum outcome swap_life(struct mount *mount, const struct limits *limits,
 	} else {
 		outcome = store_now(mount->store, limits, &now);
 		if (outcome == OUTCOME_OK)
-			*life = ownership_life(
-				node, &lease,
-				now.earliest_ms > 0 ? (uint64_t)now.earliest_ms
-						    : 0,
-				mount->rules.skew_ms, reason);
+			*life = ownership_life(node, &lease, object.modified_ms,
+					       &now, mount->rules.skew_ms,
+					       reason);
 		else
 			reason_set(reason, outcome,
 				   "the store's clock cannot be read");

@@ -14,6 +14,7 @@ struct put {
 	struct attempt attempt;
 	bool may_have_landed; /* some request's fate is unknown; never unset */
 	int64_t settle_until_ms; /* after an interrupt; 0 = not interrupted */
+	int64_t until_ms;	 /* of the last permission to send */
 	unsigned waits;		 /* so far, for the back-off */
 };
 
@@ -38,6 +39,8 @@ static struct limits bounds(const struct put *put)
 {
 	struct limits limits = *put->limits;
 
+	if (put->until_ms < limits.deadline_ms)
+		limits.deadline_ms = put->until_ms;
 	if (put->settle_until_ms) {
 		limits.stop = NULL;
 		if (put->settle_until_ms < limits.deadline_ms)
@@ -86,7 +89,8 @@ static int64_t jitter(const struct put *put)
 	return strtol(digits, NULL, 16);
 }
 
-/* Waits before another try. False when the time for it is up. */
+/* Waits before another try, or until the time for it is up: whether there may
+ * be another is asked above it. False: it is up. */
 static bool back_off(struct put *put)
 {
 	int64_t wait_ms = put->result->answer.wait_ms;
@@ -189,7 +193,8 @@ static enum outcome may_send(struct put *put)
 	enum outcome outcome = OUTCOME_OK;
 
 	if (put->write->may_send)
-		outcome = put->write->may_send(put->write->may_send_arg);
+		outcome = put->write->may_send(put->write->may_send_arg,
+					       &put->until_ms);
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	note_stop(put);
@@ -250,6 +255,7 @@ enum outcome cas_put(struct store *store, const struct limits *limits,
 		.limits = limits,
 		.write = write,
 		.result = result,
+		.until_ms = INT64_MAX,
 	};
 	enum outcome outcome;
 	bool refused = false;
@@ -277,16 +283,14 @@ enum outcome cas_put(struct store *store, const struct limits *limits,
 			refused = true;
 			if (put.may_have_landed && settle(&put, &outcome))
 				return outcome;
-			if (!back_off(&put))
-				return give_up(&put, OUTCOME_NOT_DONE);
+			back_off(&put);
 			break;
 		case OUTCOME_REJECTED:
 			if (!put.may_have_landed)
 				return OUTCOME_REJECTED;
 			if (settle(&put, &outcome))
 				return outcome;
-			if (!back_off(&put))
-				return give_up(&put, OUTCOME_REJECTED);
+			back_off(&put);
 			break;
 		case OUTCOME_UNCHANGED:
 		case OUTCOME_EXISTS:
@@ -300,14 +304,12 @@ enum outcome cas_put(struct store *store, const struct limits *limits,
 				return outcome;
 			/* not applied yet, and it may still be: the same guard
 			 * and attempt id make a resend harmless */
-			if (!back_off(&put))
-				return give_up(&put, OUTCOME_UNKNOWN);
+			back_off(&put);
 			break;
 		case OUTCOME_TIMEOUT:
 			/* nothing was sent, and it was only this try's time, or
-			 * there is nobody to send it to for the moment; whether
-			 * there is time for another is asked above */
-			(void)back_off(&put);
+			 * there is nobody to send it to for the moment */
+			back_off(&put);
 			break;
 		case OUTCOME_INTERRUPTED:
 			/* nor now; what was sent before has its second */

@@ -28,9 +28,11 @@ struct cas_write {
 	bool (*disproves)(const void *arg, const struct object *found);
 	const void *disproves_arg;
 
-	/* Asked before every request, resends included; NULL: always OK. What
-	 * is not OK is returned if nothing may have landed, else UNKNOWN. */
-	enum outcome (*may_send)(const void *arg);
+	/* Asked before every PUT, resends included; NULL: always OK. If OK it
+	 * sets *UNTIL_MS: nothing of this write, settling included, goes on
+	 * beyond that. What is not OK is returned if nothing may have landed,
+	 * else UNKNOWN. */
+	enum outcome (*may_send)(const void *arg, int64_t *until_ms);
 	const void *may_send_arg;
 };
 

@@ -1,7 +1,6 @@
 #include "fleet.h"
 
-/* Rounded up, so that a bound is never too tight. */
-static int64_t drift(int64_t elapsed_ms)
+int64_t fleet_drift_ms(int64_t elapsed_ms)
 {
 	if (elapsed_ms < 0)
 		elapsed_ms = -elapsed_ms;
@@ -11,12 +10,12 @@ static int64_t drift(int64_t elapsed_ms)
 
 static int64_t low_at(const struct fleet *fleet, int64_t boot_ms)
 {
-	return fleet->low_ms - drift(boot_ms - fleet->low_at_ms);
+	return fleet->low_ms - fleet_drift_ms(boot_ms - fleet->low_at_ms);
 }
 
 static int64_t high_at(const struct fleet *fleet, int64_t boot_ms)
 {
-	return fleet->high_ms + drift(boot_ms - fleet->high_at_ms);
+	return fleet->high_ms + fleet_drift_ms(boot_ms - fleet->high_at_ms);
 }
 
 bool fleet_sample(struct fleet *fleet, int64_t date_ms, int64_t sent_ms,
@@ -39,7 +38,10 @@ bool fleet_sample(struct fleet *fleet, int64_t date_ms, int64_t sent_ms,
 		fleet->high_at_ms = received_ms;
 	}
 	fleet->known = true;
-	fleet->steps += stepped;
+	if (stepped) {
+		fleet->steps++;
+		fleet->stepped_at_ms = received_ms;
+	}
 	return !stepped;
 }
 
@@ -50,5 +52,7 @@ bool fleet_now(const struct fleet *fleet, int64_t boot_ms,
 		return false;
 	time->earliest_ms = boot_ms + low_at(fleet, boot_ms);
 	time->latest_ms = boot_ms + high_at(fleet, boot_ms);
+	time->since_step_ms =
+		fleet->steps ? boot_ms - fleet->stepped_at_ms : INT64_MAX;
 	return true;
 }

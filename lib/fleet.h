@@ -15,24 +15,33 @@
  *    and neither steps, the store's time is never outside the bounds.
  * 2. When it steps, the first sample that contradicts the bounds replaces them
  *    and is reported; until then they are those of the time before the step.
+ *    What was judged by the old time and what was written by it needs a while
+ *    to come right: fleet_time.since_step_ms tells for how long it had that.
  *
  * Not thread-safe: its store's lock guards it.
  */
 #ifndef CELLDFS_FLEET_H
 #define CELLDFS_FLEET_H
 
-#include "store.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 
 #define FLEET_DRIFT_PPM 100
 
+/* A store's clock at some instant, in ms since 1970. */
+struct fleet_time {
+	int64_t earliest_ms;
+	int64_t latest_ms;
+	int64_t since_step_ms; /* since it was last seen to step; INT64_MAX:
+				* never */
+};
+
 struct fleet {
 	bool known; /* there was a sample */
 	int64_t low_ms, low_at_ms;   /* the offset's lower bound, and when it */
 	int64_t high_ms, high_at_ms; /* was found; likewise the upper one */
-	unsigned steps; /* how often the clock was seen to step */
+	unsigned steps;	       /* how often the clock was seen to step, */
+	int64_t stepped_at_ms; /* and when it was last seen */
 };
 
 /* Takes in an answer's DATE_MS (ms since 1970, whole seconds) to a request that
@@ -45,5 +54,9 @@ bool fleet_sample(struct fleet *fleet, int64_t date_ms, int64_t sent_ms,
 /* The store's time at BOOT_MS. False: no sample yet. */
 bool fleet_now(const struct fleet *fleet, int64_t boot_ms,
 	       struct fleet_time *time);
+
+/* How far two clocks that differ by FLEET_DRIFT_PPM can part within ELAPSED_MS,
+ * rounded up. */
+int64_t fleet_drift_ms(int64_t elapsed_ms);
 
 #endif

@@ -7,6 +7,9 @@
 #define DAY_MS	     UINT64_C(86400000)
 #define TEN_YEARS_MS (DAY_MS * 36525 / 10)
 
+#define SPAN_MOST_MS	UINT64_C(3600000) /* of a lease that makes sense */
+#define SPAN_UNKNOWN_MS UINT64_C(60000)
+
 static bool names_a_node(const struct own *own)
 {
 	return own->node[0] != '\0';
@@ -160,9 +163,7 @@ static enum life judge_alive(const struct lease *lease, uint64_t left_ms,
 	return LIFE_ALIVE;
 }
 
-/* Why a node whose lease has ended may still have writes of its own; NULL if
- * nothing is left of it. */
-static const char *unsealed(enum lease_log log)
+const char *ownership_unsealed(enum lease_log log)
 {
 	switch (log) {
 	case LEASE_LOG_NONE:
@@ -181,7 +182,7 @@ static const char *unsealed(enum lease_log log)
 static enum life judge_ended(enum lease_log log, const char *ended,
 			     struct reason *reason)
 {
-	const char *state = unsealed(log);
+	const char *state = ownership_unsealed(log);
 
 	if (state) {
 		reason_set(reason, OUTCOME_OK,
@@ -193,13 +194,26 @@ static enum life judge_ended(enum lease_log log, const char *ended,
 	return LIFE_DEAD;
 }
 
+/* After the store's clock has stepped: for how long may a holder that has not
+ * heard of it rely on its lease? For the lease's span, which both of its times
+ * tell unless the step lies between them. */
+static uint64_t trust_ms(const struct lease *lease, int64_t modified_ms)
+{
+	uint64_t from = modified_ms > 0 ? (uint64_t)modified_ms : 0;
+
+	if (lease->expires_ms <= from ||
+	    lease->expires_ms - from > SPAN_MOST_MS)
+		return SPAN_UNKNOWN_MS;
+	return lease->expires_ms - from + 1000; /* Last-Modified is cut */
+}
+
 enum life ownership_life(const char *node, const struct lease *lease,
-			 uint64_t now_ms, uint64_t skew_ms,
-			 struct reason *reason)
+			 int64_t modified_ms, const struct fleet_time *now,
+			 uint64_t skew_ms, struct reason *reason)
 {
 	char ended[80];
 	struct span past;
-	uint64_t past_ms;
+	uint64_t now_ms, past_ms, since_step_ms;
 
 	if (!lease) {
 		reason_set(reason, OUTCOME_OK, "it has no lease");
@@ -213,6 +227,7 @@ enum life ownership_life(const char *node, const struct lease *lease,
 	if (lease->expires_ms == 0)
 		return judge_ended(lease->log, "its lease was given up",
 				   reason);
+	now_ms = now->earliest_ms > 0 ? (uint64_t)now->earliest_ms : 0;
 	if (now_ms < lease->expires_ms)
 		return judge_alive(lease, lease->expires_ms - now_ms, reason);
 	/* Not expires + skew, which can overflow. */
@@ -222,6 +237,16 @@ enum life ownership_life(const char *node, const struct lease *lease,
 			   "its lease expired %" PRIu64
 			   " ms ago, within the skew margin of %" PRIu64 " ms",
 			   past_ms, skew_ms);
+		return LIFE_UNKNOWN;
+	}
+	since_step_ms =
+		now->since_step_ms > 0 ? (uint64_t)now->since_step_ms : 0;
+	if (since_step_ms < trust_ms(lease, modified_ms)) {
+		reason_set(reason, OUTCOME_OK,
+			   "its lease expired %s ago, but the store's clock "
+			   "stepped %" PRIu64
+			   " ms ago: its holder may not know yet",
+			   span_print(past_ms, &past), since_step_ms);
 		return LIFE_UNKNOWN;
 	}
 	snprintf(ended, sizeof(ended), "its lease expired %s ago",

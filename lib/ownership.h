@@ -10,6 +10,7 @@
 #ifndef CELLDFS_OWNERSHIP_H
 #define CELLDFS_OWNERSHIP_H
 
+#include "fleet.h"
 #include "record.h"
 
 #define OWNERSHIP_EPOCH_STEP_MAX 1000000
@@ -52,12 +53,20 @@ enum outcome ownership_check_lease(const struct ownership_rules *rules,
  * unknown, and unknown is never taken over. */
 enum life { LIFE_ALIVE, LIFE_DEAD, LIFE_UNKNOWN };
 
-/* Judges the lease of NODE. LEASE is NULL when the object is absent. NOW_MS is
- * the *earliest* possible fleet time. REASON says what was found in any case.
- * A lease that was read and is malformed is LIFE_UNKNOWN to the caller. */
+/* Judges the lease of NODE, written at MODIFIED_MS of the store's clock, by the
+ * *earliest* possible time of NOW. LEASE is NULL when the object is absent (and
+ * the two mean nothing then). While the store's clock has just stepped, a lease
+ * that has run out by the new time is LIFE_UNKNOWN for as long as a holder that
+ * reckons by the old one may rely on it. REASON says what was found in any
+ * case. A lease that was read and is malformed is LIFE_UNKNOWN to the caller. */
 enum life ownership_life(const char *node, const struct lease *lease,
-			 uint64_t now_ms, uint64_t skew_ms,
-			 struct reason *reason);
+			 int64_t modified_ms, const struct fleet_time *now,
+			 uint64_t skew_ms, struct reason *reason);
+
+/* Is LOG of a kind that keeps its node from being replaced: are there
+ * acknowledged writes that only celld can recover? NULL: no; else its state in
+ * a word for people. */
+const char *ownership_unsealed(enum lease_log log);
 
 /* Rule 3, once the owner's life is known: OK if dead, else REJECTED with
  * REASON (which on entry holds what ownership_life() found). */

@@ -18,6 +18,7 @@
 #define CELLDFS_STORE_H
 
 #include "buf.h"
+#include "fleet.h"
 #include "guard.h"
 #include "outcome.h"
 #include "stop.h"
@@ -53,12 +54,6 @@ struct answer {
 	char request_id[64];  /* "" where there is none */
 	int64_t wait_ms;      /* NOT_DONE: do not try again before; 0 = free */
 	struct reason reason; /* "" when there is nothing to say */
-};
-
-/* The store's clock at some instant during the call, in ms since 1970. */
-struct fleet_time {
-	int64_t earliest_ms;
-	int64_t latest_ms;
 };
 
 /* One name of a listing. */
@@ -110,7 +105,7 @@ struct store_ops {
 	enum outcome (*remove)(struct store *store, const struct limits *limits,
 			       const char *key, struct answer *answer);
 
-	/* The store's clock, as bounds. Sends a request only if it has not
+	/* The store's clock at some instant during the call. Sends a request only if it has not
 	 * heard from the store yet, and none after the deadline. OK, or as get.
 	 */
 	enum outcome (*now)(struct store *store, const struct limits *limits,

@@ -563,10 +563,11 @@ struct permit {
 	int asked;
 };
 
-static enum outcome ask_permit(const void *arg)
+static enum outcome ask_permit(const void *arg, int64_t *until_ms)
 {
 	struct permit *const *permit = arg;
 
+	(void)until_ms;
 	(*permit)->asked++;
 	return (*permit)->left-- > 0 ? OUTCOME_OK : OUTCOME_FENCED;
 }
@@ -611,10 +612,11 @@ static void test_may_send(void)
 	clock_replace(NULL, NULL);
 }
 
-static enum outcome stop_and_allow(const void *arg)
+static enum outcome stop_and_allow(const void *arg, int64_t *until_ms)
 {
 	struct stop *const *stop = arg;
 
+	(void)until_ms;
 	stop_request(*stop);
 	return OUTCOME_OK;
 }
@@ -634,10 +636,11 @@ static void test_stop_before_sending(void)
 	clock_replace(NULL, NULL);
 }
 
-static enum outcome stop_and_allow_again(const void *arg)
+static enum outcome stop_and_allow_again(const void *arg, int64_t *until_ms)
 {
 	struct run *const *run = arg;
 
+	(void)until_ms;
 	if ((*run)->script.puts > 0)
 		stop_request(&(*run)->stop);
 	return OUTCOME_OK;

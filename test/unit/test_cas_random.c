@@ -316,10 +316,11 @@ static bool disproves(const void *arg, const struct object *found)
 	       ownership_disproves(arg, &own);
 }
 
-static enum outcome may_send(const void *arg)
+static enum outcome may_send(const void *arg, int64_t *until_ms)
 {
 	struct chaos *const *chaos = arg;
 
+	(void)until_ms;
 	return (*chaos)->permits-- > 0 ? OUTCOME_OK : OUTCOME_FENCED;
 }
 

@@ -34,6 +34,7 @@ static void one_sample_bounds_by_its_second_and_its_delay(void)
 
 	CHECK(fleet_sample(&fleet, 1700000000000, 5000, 5200));
 	CHECK(fleet_now(&fleet, 5200, &now));
+	CHECK_EQ(now.since_step_ms, INT64_MAX);
 	CHECK_EQ(now.earliest_ms, 1700000000000);
 	CHECK_EQ(now.latest_ms, 1700000001200);
 }
@@ -71,8 +72,14 @@ static void a_step_is_reported_and_starts_anew(void)
 	CHECK_EQ(fleet.steps, 1);
 	CHECK(fleet_now(&fleet, 30, &now));
 	CHECK_EQ(now.earliest_ms, 1700003600000);
+	CHECK_EQ(now.since_step_ms, 0);
+	CHECK(fleet_sample(&fleet, 1700003600000, 35, 38));
+	CHECK(fleet_now(&fleet, 40, &now));
+	CHECK_EQ(now.since_step_ms, 10);
 	CHECK(!fleet_sample(&fleet, 1600000000000, 40, 50));
 	CHECK_EQ(fleet.steps, 2);
+	CHECK(fleet_now(&fleet, 57, &now));
+	CHECK_EQ(now.since_step_ms, 7);
 }
 
 /* Many samples in a short time must not loosen what they cannot tighten. */

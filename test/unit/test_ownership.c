@@ -5,7 +5,8 @@
 
 #include <stdbool.h>
 
-#define MAX UINT64_MAX
+#define MAX  UINT64_MAX
+#define LAST INT64_MAX /* of the clock */
 
 static struct own own_of(const char *node, uint64_t epoch)
 {
@@ -258,16 +259,17 @@ static const struct life_case life_cases[] = {
 	C(0, 0, 1000, NONE, LIFE_DEAD, "given up"),
 	C(0, 5, MAX, SEALED, LIFE_DEAD, "given up"),
 	C(0, 5, 1000, OPEN, LIFE_UNKNOWN, "given up, but its log is open"),
-	C(0, MAX, 0, RECOVERING, LIFE_UNKNOWN, "recovering"),
-	C(0, MAX, 0, ODD, LIFE_UNKNOWN, "only celld"),
+	C(0, LAST, 0, RECOVERING, LIFE_UNKNOWN, "recovering"),
+	C(0, LAST, 0, ODD, LIFE_UNKNOWN, "only celld"),
 	/* nothing wraps */
 	C(MAX, 10000, 1000, NONE, LIFE_ALIVE, "wrong clock?"),
-	C(MAX, MAX - 1, 1000, NONE, LIFE_ALIVE, "another 0.0 s"),
-	C(MAX, MAX, 1000, NONE, LIFE_UNKNOWN, "0 ms ago"),
-	C(MAX - 5, MAX, 1000, NONE, LIFE_UNKNOWN, "5 ms ago"),
+	C(MAX, LAST, 1000, NONE, LIFE_ALIVE, "wrong clock?"),
+	C(LAST, LAST - 1, 1000, NONE, LIFE_ALIVE, "another 0.0 s"),
+	C(LAST, LAST, 1000, NONE, LIFE_UNKNOWN, "0 ms ago"),
+	C(LAST - 5, LAST, 1000, NONE, LIFE_UNKNOWN, "5 ms ago"),
 	C(10000, 20000, MAX, NONE, LIFE_UNKNOWN, "within the skew"),
-	C(1, MAX, 1000, NONE, LIFE_DEAD, "days ago"),
-	C(1, MAX, MAX, NONE, LIFE_UNKNOWN, "within the skew"),
+	C(1, LAST, 1000, NONE, LIFE_DEAD, "days ago"),
+	C(1, LAST, MAX, NONE, LIFE_UNKNOWN, "within the skew"),
 	/* a wrong clock is honoured, and named */
 	C(10000 + TEN_YEARS, 10000, 1000, NONE, LIFE_ALIVE,
 	  "another 3652 days"),
@@ -276,6 +278,12 @@ static const struct life_case life_cases[] = {
 	C(10000 + 3653 * DAY, 10000, 1000, NONE, LIFE_ALIVE,
 	  "expires in 3653 days: a wrong clock?"),
 };
+
+/* Later bounds and later times must not matter: the earliest is judged by. */
+static struct fleet_time at(uint64_t now_ms)
+{
+	return (struct fleet_time){(int64_t)now_ms, INT64_MAX, INT64_MAX};
+}
 
 static void life_of_a_lease(void)
 {
@@ -287,8 +295,9 @@ static void life_of_a_lease(void)
 				      .expires_ms = c->expires,
 				      .log = c->log};
 		struct reason reason = {""};
+		struct fleet_time now = at(c->now);
 		enum life got =
-			ownership_life("n1", &lease, c->now, c->skew, &reason);
+			ownership_life("n1", &lease, 0, &now, c->skew, &reason);
 
 		if (got != c->want)
 			CHECK_FAIL("case of line %d: %d, expected %d", c->line,
@@ -296,16 +305,54 @@ static void life_of_a_lease(void)
 		check_reason(c->line, &reason, c->reason);
 		CHECK_EQ(strstr(reason.text, "wrong clock") != NULL,
 			 strstr(c->reason, "wrong clock") != NULL);
-		CHECK_EQ(ownership_life("n1", &lease, c->now, c->skew, NULL),
+		CHECK_EQ(ownership_life("n1", &lease, 0, &now, c->skew, NULL),
 			 c->want);
 	}
+}
+
+/* Written at 10 s for 5 s: whoever reckons by the old clock may rely on it for
+ * so long after the step, and a second more, because the store cuts its times.
+ * If the two times make no sense together, for a minute. */
+static void a_step_of_the_clock_is_waited_out(void)
+{
+	static const struct {
+		int64_t modified_ms, since_step_ms;
+		enum life want;
+	} cases[] = {
+		{10000, 0, LIFE_UNKNOWN},     {10000, 5999, LIFE_UNKNOWN},
+		{10000, 6000, LIFE_DEAD},     {15000, 6000, LIFE_UNKNOWN},
+		{15000, 59999, LIFE_UNKNOWN}, {15000, 60000, LIFE_DEAD},
+		{90000, 59999, LIFE_UNKNOWN}, {90000, 60000, LIFE_DEAD},
+	};
+	struct lease lease = {.node = "n1", .expires_ms = 15000};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct fleet_time now = {3600000, 3600001,
+					 cases[i].since_step_ms};
+		struct reason reason = {""};
+
+		CHECK_EQ(ownership_life("n1", &lease, cases[i].modified_ms,
+					&now, 1000, &reason),
+			 cases[i].want);
+		CHECK_EQ(strstr(reason.text, "stepped") != NULL,
+			 cases[i].want == LIFE_UNKNOWN);
+	}
+	/* what was given up needs no clock, what lives is alive by any */
+	lease.expires_ms = 0;
+	CHECK_EQ(ownership_life("n1", &lease, 0, &(struct fleet_time){0}, 0,
+				NULL),
+		 LIFE_DEAD);
+	lease.expires_ms = 1;
+	CHECK_EQ(ownership_life("n1", &lease, 0, &(struct fleet_time){0}, 0,
+				NULL),
+		 LIFE_ALIVE);
 }
 
 static void no_lease_is_dead(void)
 {
 	struct reason reason;
 
-	CHECK_EQ(ownership_life("n1", NULL, 0, MAX, &reason), LIFE_DEAD);
+	CHECK_EQ(ownership_life("n1", NULL, 0, NULL, MAX, &reason), LIFE_DEAD);
 	CHECK_STR(reason.text, "it has no lease");
 }
 
@@ -315,9 +362,10 @@ static void another_name_is_unknown_whatever_it_says(void)
 
 	for (size_t i = 0; i < 4; i++) {
 		struct lease lease = {.node = "n2", .expires_ms = expires[i]};
+		struct fleet_time now = at(5000);
 		struct reason reason;
 
-		CHECK_EQ(ownership_life("n1", &lease, 5000, 0, &reason),
+		CHECK_EQ(ownership_life("n1", &lease, 0, &now, 0, &reason),
 			 LIFE_UNKNOWN);
 		CHECK_STR(reason.text, "the lease of n1 names n2");
 	}
@@ -326,9 +374,10 @@ static void another_name_is_unknown_whatever_it_says(void)
 static void an_empty_addr_is_alive_all_the_same(void)
 {
 	struct lease lease = {.node = "n1", .expires_ms = 20000};
+	struct fleet_time now = at(10000);
 	struct reason reason;
 
-	CHECK_EQ(ownership_life("n1", &lease, 10000, 0, &reason), LIFE_ALIVE);
+	CHECK_EQ(ownership_life("n1", &lease, 0, &now, 0, &reason), LIFE_ALIVE);
 	CHECK_STR(reason.text,
 		  "its lease is alive for another 10.0 s (addr none)");
 }
@@ -385,6 +434,7 @@ int main(void)
 	RUN(all_small_cases_agree_with_plain_sentences);
 	RUN(leases_are_written_by_their_keeper);
 	RUN(life_of_a_lease);
+	RUN(a_step_of_the_clock_is_waited_out);
 	RUN(no_lease_is_dead);
 	RUN(another_name_is_unknown_whatever_it_says);
 	RUN(an_empty_addr_is_alive_all_the_same);
