@@ -1,6 +1,7 @@
 #include "fetch.h"
 
 #include "clock.h"
+#include "holds.h"
 #include "mount.h"
 
 #include <string.h>
@@ -40,9 +41,12 @@ enum outcome fetch_object(struct mount *mount, const struct limits *limits,
 	memcpy(glimpse->etag, object->etag, ETAG_SIZE);
 	outcome = fetch_judge(glimpse, kind, object->body.bytes,
 			      object->body.len);
-	if (outcome == OUTCOME_OK)
-		seen_exists(mount->seen, key, glimpse, ticket);
-	return outcome;
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	seen_exists(mount->seen, key, glimpse, ticket);
+	if (glimpse->form == GUARDED_OWN)
+		holds_read(mount->holds, key, &glimpse->own);
+	return OUTCOME_OK;
 }
 
 static enum outcome fetch_now(struct mount *mount, const struct limits *limits,

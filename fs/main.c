@@ -1,7 +1,8 @@
 /* main: options, preflight, daemonise, serve, leave.
  *
  *   parent: options, paths made absolute, fork, wait on a pipe
- *   child:  open and probe the store, mount, serve
+ *   child:  open and probe the store, acquire the lease, mount, serve; then
+ *           give the lease up
  *
  * The child says over the pipe that it serves when the kernel has connected.
  * Until then its stderr is the terminal's, so whatever fails is told there, and
@@ -15,6 +16,8 @@
 #include "arm.h"
 #include "clock.h"
 #include "gate.h"
+#include "holds.h"
+#include "keeper.h"
 #include "log.h"
 #include "mount.h"
 #include "ops.h"
@@ -25,6 +28,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <mntent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,6 +40,7 @@
 #define STATUS_FAILED 1
 #define STATUS_USAGE  2
 #define IDLE_THREADS  10 /* of GATE_POOL, that are kept */
+#define TTL_MS	      10000
 
 /* What libfuse complained of while it mounted, to be told in our one line. */
 static struct reason mount_complaint;
@@ -264,6 +269,67 @@ static enum outcome open_store(const struct options *options, const char *url,
 	return outcome;
 }
 
+/* ---- the node's lease ---- */
+
+static void say_waits(const struct reason *reason)
+{
+	fprintf(stderr, "celldfs: waiting: %s\n", reason->text);
+}
+
+/* OK also if this mount keeps none. */
+static enum outcome start_keeper(const struct options *options,
+				 struct mount *mount, struct reason *reason)
+{
+	static char host[HOST_NAME_MAX + 1]; /* as long as the keeper lives */
+	struct keeper_config config = {
+		.lease =
+			{
+				.node = options->node,
+				.ttl_ms = options->ttl_ms ? options->ttl_ms
+							  : TTL_MS,
+				.skew_ms = options->skew_ms,
+				.patience_ms = options->deadline_ms,
+				.replace = options->replace,
+			},
+		.addr = options->addr,
+		.peer_protocol = options->peer_protocol,
+		.fence_exits = options->fence_exits,
+		.waits = say_waits,
+	};
+
+	if (!options->node || options->keeper_off)
+		return OUTCOME_OK;
+	if (!config.addr && gethostname(host, sizeof(host)) == 0)
+		config.addr = host;
+	if (!config.addr || !options_is_addr(config.addr))
+		return reason_set(reason, OUTCOME_INVALID,
+				  "this machine's name cannot stand in a "
+				  "lease: give -o addr=");
+	mount->ttl_ms = config.lease.ttl_ms;
+	mount->holds = holds_new(options->node);
+	if (!mount->holds)
+		return reason_set(reason, OUTCOME_NO_MEMORY, "out of memory");
+	return keeper_start(&mount->keeper, mount->store, mount->holds, &config,
+			    reason);
+}
+
+static int serve_with_lease(struct service *service, struct mount *mount)
+{
+	struct reason reason = {""};
+	int status;
+
+	if (start_keeper(service->options, mount, &reason) == OUTCOME_OK) {
+		status = run_session(service, mount);
+	} else {
+		fprintf(stderr, "celldfs: nodes/%s: %s\n",
+			service->options->node, reason.text);
+		status = STATUS_FAILED;
+	}
+	keeper_stop(mount->keeper, mount->deadline_ms);
+	holds_free(mount->holds);
+	return status;
+}
+
 static int serve(struct service *service, const char *url)
 {
 	const struct options *options = service->options;
@@ -297,7 +363,7 @@ static int serve(struct service *service, const char *url)
 	mount.seen = seen_new();
 	mount.arms = arms_new();
 	if (mount.tree && mount.seen && mount.arms)
-		status = run_session(service, &mount);
+		status = serve_with_lease(service, &mount);
 	else
 		status = fail(url, &no_memory);
 	arms_free(mount.arms);

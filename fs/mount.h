@@ -10,6 +10,8 @@
 
 struct arms;
 struct gate;
+struct holds;
+struct keeper;
 struct seen;
 struct tree;
 
@@ -23,6 +25,7 @@ struct mount {
 	bool kernel_checks; /* permissions: it asks for attributes before each
 			     * open and setxattr */
 	int64_t deadline_ms; /* of one operation */
+	int64_t ttl_ms;	     /* of the node's lease */
 	uid_t uid;
 	gid_t gid;
 	mode_t umask; /* bits taken from every mode */
@@ -31,6 +34,8 @@ struct mount {
 	struct seen *seen;
 	struct arms *arms;
 	struct gate *gate;
+	struct holds *holds;   /* the next two: NULL without a lease that this */
+	struct keeper *keeper; /* mount keeps */
 
 	int64_t started_ms; /* CLOCK_BOOTTIME */
 	atomic_ullong reads, swaps_applied, swaps_rejected, swaps_unknown,

@@ -8,31 +8,32 @@
 #include <string.h>
 #include <unistd.h>
 
+/* clang-format off */
 const char options_help[] =
 	"usage: celldfs STORE MOUNTPOINT [-f] [-o OPTION[,OPTION...]]\n"
 	"       celldfs probe STORE\n"
-	"Shows a fleet's ownership records as files; every write is one\n"
-	"compare-and-swap. STORE is sqlite:PATH (made if it does not exist) "
-	"or\n"
-	"s3://BUCKET[/PREFIX] (keys, region, endpoint as for AWS's tools).\n"
-	"\n"
-	"  -f             stay in the foreground, log to stderr\n"
-	"  -d             the same, and print every FUSE request\n"
-	"  -h, --help     this page\n"
-	"  -V, --version  the version\n"
-	"  -o node=NAME   be this node of the fleet (needs keeper=off)\n"
-	"  -o keeper=off  clients keep nodes/NAME themselves\n"
-	"  -o takeover=any  plain writes take cells from living owners, too\n"
-	"  -o skew-ms=N   margin after a lease's expiry (1000)\n"
-	"  -o deadline-ms=N  an operation ends by then (15000)\n"
-	"  -o log=WHERE   stderr, syslog or an absolute path\n"
-	"  -o allow-http  plain http also to other machines\n"
-	"  -o ro          read only; rw, allow_other, default_permissions,\n"
-	"                 auto_unmount, uid=N, gid=N, umask=OCTAL as in other\n"
-	"                 mounts; fstab's words are accepted\n"
-	"\n"
-	"Exit status: 0 mounted (or the store passed), 1 failed, 2 usage.\n"
-	"Unmount: fusermount3 -u MOUNTPOINT. The manual: man 8 celldfs.\n";
+	"A fleet's ownership records as files; every write is one compare-and-swap.\n"
+	"STORE is sqlite:PATH (made if it does not exist) or s3://BUCKET[/PREFIX].\n"
+	"  -f               stay in the foreground, log to stderr; -d: and trace FUSE\n"
+	"  -h, --help, -V, --version\n"
+	"Options:\n"
+	"  node=NAME        be this node of the fleet: keep the lease nodes/NAME\n"
+	"  ttl-ms=N         of the lease (10000); it is renewed three times in it\n"
+	"  addr=TEXT        in the lease: where peers reach the node (the host's name)\n"
+	"  peer-protocol=N  in the lease (0)\n"
+	"  replace          do not wait for an earlier run's lease to run out\n"
+	"  fence=exit       exit with status 3 when the lease is lost\n"
+	"  keeper=off       clients keep nodes/NAME themselves\n"
+	"  takeover=any     plain writes take cells from living owners, too\n"
+	"  skew-ms=N        margin after a lease's expiry (1000)\n"
+	"  deadline-ms=N    an operation ends by then (15000)\n"
+	"  log=WHERE        stderr, syslog or an absolute path\n"
+	"  allow-http       plain http also to other machines\n"
+	"  ro, rw, allow_other, default_permissions, auto_unmount, uid=N, gid=N,\n"
+	"  umask=OCTAL as in other mounts; fstab's words are accepted\n"
+	"Exit status: 0 mounted (or passed), 1 failed, 2 usage, 3 fenced (fence=exit).\n"
+	"Unmount: umount MOUNTPOINT (a user: fusermount3 -u). Manual: man 8 celldfs.\n";
+/* clang-format on */
 
 enum kind {
 	KIND_FUSE,   /* for libfuse, as it is */
@@ -74,6 +75,19 @@ static enum outcome parse_number(struct parser *parser, int base, uint64_t low,
 	snprintf(expected, sizeof(expected), "a number from %llu to %llu",
 		 (unsigned long long)low, (unsigned long long)high);
 	return refuse_value(parser, expected);
+}
+
+static enum outcome pass_to_fuse(struct parser *parser)
+{
+	struct options *options = parser->options;
+	char *longer;
+
+	if (asprintf(&longer, "%s%s%s", options->fuse,
+		     options->fuse[0] ? "," : "", parser->name) < 0)
+		return OUTCOME_NO_MEMORY;
+	free(options->fuse);
+	options->fuse = longer;
+	return OUTCOME_OK;
 }
 
 static enum outcome set_ro(struct parser *parser)
@@ -121,6 +135,67 @@ static enum outcome set_keeper(struct parser *parser)
 		return refuse_value(parser, "off");
 	parser->options->keeper_off = true;
 	return OUTCOME_OK;
+}
+
+bool options_is_addr(const char *text)
+{
+	size_t len = strlen(text);
+
+	for (size_t i = 0; i < len; i++)
+		if (text[i] <= 0x20 || text[i] >= 0x7f || text[i] == '"' ||
+		    text[i] == '\\')
+			return false;
+	return len > 0 && len <= 255;
+}
+
+static enum outcome set_addr(struct parser *parser)
+{
+	if (!options_is_addr(parser->value))
+		return refuse_value(parser,
+				    "1 to 255 printable ASCII characters "
+				    "without space, quote and backslash");
+	parser->options->addr = parser->value;
+	return OUTCOME_OK;
+}
+
+static enum outcome set_ttl(struct parser *parser)
+{
+	uint64_t number;
+	enum outcome outcome = parse_number(parser, 10, 1000, 600000, &number);
+
+	if (outcome == OUTCOME_OK)
+		parser->options->ttl_ms = (int64_t)number;
+	return outcome;
+}
+
+static enum outcome set_peer_protocol(struct parser *parser)
+{
+	uint64_t number;
+	enum outcome outcome = parse_number(parser, 10, 0, UINT16_MAX, &number);
+
+	if (outcome == OUTCOME_OK)
+		parser->options->peer_protocol = (unsigned)number;
+	return outcome;
+}
+
+static enum outcome set_fence(struct parser *parser)
+{
+	if (strcmp(parser->value, "exit") != 0)
+		return refuse_value(parser, "exit");
+	parser->options->fence_exits = true;
+	return OUTCOME_OK;
+}
+
+static enum outcome set_replace(struct parser *parser)
+{
+	parser->options->replace = true;
+	return OUTCOME_OK;
+}
+
+static enum outcome set_auto_unmount(struct parser *parser)
+{
+	parser->options->auto_unmount = true;
+	return pass_to_fuse(parser);
 }
 
 static enum outcome set_takeover(struct parser *parser)
@@ -196,6 +271,11 @@ static const struct option_row {
 } rows[] = {
 	{"node", KIND_OURS, true, set_node},
 	{"keeper", KIND_OURS, true, set_keeper},
+	{"ttl-ms", KIND_OURS, true, set_ttl},
+	{"addr", KIND_OURS, true, set_addr},
+	{"peer-protocol", KIND_OURS, true, set_peer_protocol},
+	{"replace", KIND_OURS, false, set_replace},
+	{"fence", KIND_OURS, true, set_fence},
 	{"takeover", KIND_OURS, true, set_takeover},
 	{"skew-ms", KIND_OURS, true, set_skew},
 	{"deadline-ms", KIND_OURS, true, set_deadline},
@@ -208,7 +288,7 @@ static const struct option_row {
 	{"rw", KIND_OURS, false, set_rw},
 	{"allow_other", KIND_OURS, false, set_allow_other},
 	{"allow_root", KIND_FUSE, false, NULL},
-	{"auto_unmount", KIND_FUSE, false, NULL},
+	{"auto_unmount", KIND_OURS, false, set_auto_unmount},
 	{"default_permissions", KIND_OURS, false, set_default_permissions},
 	{"suid", KIND_FUSE, false, NULL},
 	{"nosuid", KIND_FUSE, false, NULL},
@@ -293,19 +373,6 @@ static enum outcome refuse_unknown(struct parser *parser)
 			  parser->name);
 }
 
-static enum outcome pass_to_fuse(struct parser *parser)
-{
-	struct options *options = parser->options;
-	char *longer;
-
-	if (asprintf(&longer, "%s%s%s", options->fuse,
-		     options->fuse[0] ? "," : "", parser->name) < 0)
-		return OUTCOME_NO_MEMORY;
-	free(options->fuse);
-	options->fuse = longer;
-	return OUTCOME_OK;
-}
-
 /* One option: NAME or NAME=VALUE, cut in place. */
 static enum outcome parse_one(struct parser *parser, char *word)
 {
@@ -368,6 +435,40 @@ static enum outcome take_argument(struct options *options, const char *word,
 	return OUTCOME_OK;
 }
 
+/* Options that mean something only to a lease that this mount keeps. */
+static const char *keepers_option(const struct options *options)
+{
+	return options->ttl_ms		? "ttl-ms="
+	       : options->addr		? "addr="
+	       : options->replace	? "replace"
+	       : options->fence_exits	? "fence=exit"
+	       : options->peer_protocol ? "peer-protocol="
+					: NULL;
+}
+
+static enum outcome check_keeper(const struct options *options,
+				 struct reason *reason)
+{
+	const char *needless = keepers_option(options);
+
+	if (needless && !options->node)
+		return reason_set(reason, OUTCOME_INVALID,
+				  "%s needs node=NAME: a mount without a name "
+				  "keeps no lease",
+				  needless);
+	if (needless && options->keeper_off)
+		return reason_set(reason, OUTCOME_INVALID,
+				  "%s and keeper=off exclude each other: "
+				  "clients keep the lease",
+				  needless);
+	if (options->fence_exits && options->auto_unmount)
+		return reason_set(reason, OUTCOME_INVALID,
+				  "fence=exit and auto_unmount exclude each "
+				  "other: the dead mount point must stay, so "
+				  "that nobody writes to the bare directory");
+	return OUTCOME_OK;
+}
+
 static enum outcome check_whole(const struct options *options,
 				struct reason *reason)
 {
@@ -383,16 +484,11 @@ static enum outcome check_whole(const struct options *options,
 		return reason_set(reason, OUTCOME_INVALID,
 				  "node= and ro exclude each other: a node "
 				  "writes");
-	if (options->node && !options->keeper_off)
-		return reason_set(reason, OUTCOME_INVALID,
-				  "node=%s needs keeper=off: this version does "
-				  "not keep the lease nodes/%s by itself",
-				  options->node, options->node);
 	if (options->keeper_off && !options->node)
 		return reason_set(reason, OUTCOME_INVALID,
 				  "keeper=off needs node=NAME: whose lease is "
 				  "kept by clients?");
-	return OUTCOME_OK;
+	return check_keeper(options, reason);
 }
 
 /* A dash word. *NEXT is the argument behind it, or NULL. */

@@ -25,9 +25,15 @@ struct options {
 	bool allow_other;
 	bool allow_http; /* plain http also to other machines */
 	bool default_permissions;
+	bool auto_unmount;
 	const char *node; /* NULL: a plain window */
 	bool keeper_off;
 	bool takeover_any;
+	bool replace;	   /* the next five: the keeper's */
+	bool fence_exits;
+	const char *addr;  /* NULL: the host's name */
+	int64_t ttl_ms; /* 0: not given */
+	unsigned peer_protocol;
 	uint64_t skew_ms;
 	int64_t deadline_ms;
 	const char *log; /* NULL: stderr with -f, else syslog */
@@ -42,6 +48,9 @@ struct options {
 enum outcome options_parse(struct options *options, int argc, char **argv,
 			   struct reason *reason) MUST_CHECK;
 void options_release(struct options *options);
+
+/* May TEXT stand as the addr in a lease, as it is? */
+bool options_is_addr(const char *text);
 
 extern const char options_help[];
 

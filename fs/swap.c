@@ -3,6 +3,8 @@
 #include "arm.h"
 #include "clock.h"
 #include "fetch.h"
+#include "holds.h"
+#include "keeper.h"
 #include "log.h"
 #include "mount.h"
 
@@ -26,6 +28,7 @@ struct swap {
 	bool refused; /* by rules 2-5 */
 	bool stale;   /* the guard is known not to hold any more */
 	bool known;   /* `guarded` is the version that the guard names */
+	bool applied;
 	struct glimpse guarded;
 	struct cas_result result;
 	struct reason *reason; /* of result.answer */
@@ -221,6 +224,19 @@ static enum outcome check_owner(struct swap *swap)
 			  (unsigned long long)guarded->epoch, found.text);
 }
 
+/* What is ours may be an earlier run's, which has not noticed its end. */
+static enum outcome check_old_run(struct swap *swap)
+{
+	struct mount *mount = swap->mount;
+	const struct own *guarded = &swap->guarded.own;
+
+	if (!mount->keeper || strcmp(guarded->node, mount->rules.node) != 0 ||
+	    holds_has(mount->holds, swap->node->key, guarded->epoch) ||
+	    !keeper_old_run_lives(mount->keeper, swap->reason))
+		return OUTCOME_OK;
+	return OUTCOME_REJECTED;
+}
+
 static enum outcome check_own(struct swap *swap)
 {
 	const struct ownership_rules *rules = &swap->mount->rules;
@@ -240,6 +256,10 @@ static enum outcome check_own(struct swap *swap)
 		return outcome;
 	if (ask_lease)
 		return check_owner(swap);
+	if (form == GUARDED_OWN)
+		outcome = check_old_run(swap);
+	if (outcome != OUTCOME_OK)
+		return outcome;
 	if (rules->takeover_any && form == GUARDED_OWN && guarded->node[0] &&
 	    swap->own.node[0] && strcmp(guarded->node, swap->own.node) != 0)
 		log_line(LOG_WARNING,
@@ -293,6 +313,39 @@ static bool disproves(const void *arg, const struct object *found)
 	       ownership_disproves(arg, &own);
 }
 
+/* A fenced mount writes nothing. */
+static enum outcome check_authority(struct swap *swap)
+{
+	struct keeper *keeper = swap->mount->keeper;
+	int64_t until_ms;
+	enum outcome outcome = keeper_permit(keeper, &until_ms);
+
+	if (outcome != OUTCOME_OK)
+		keeper_why(keeper, swap->reason);
+	return outcome;
+}
+
+static enum outcome may_send(const void *keeper, int64_t *until_ms)
+{
+	return keeper_permit(keeper, until_ms);
+}
+
+/* The authority may have ended while the write was on its way. */
+static enum outcome check_authority_after(struct swap *swap,
+					  enum outcome outcome)
+{
+	int64_t until_ms;
+
+	if (keeper_permit(swap->mount->keeper, &until_ms) == OUTCOME_OK)
+		return outcome;
+	if (outcome == OUTCOME_OK || outcome == OUTCOME_NOT_DONE ||
+	    outcome == OUTCOME_TIMEOUT || outcome == OUTCOME_FENCED) {
+		keeper_why(swap->mount->keeper, swap->reason);
+		return OUTCOME_FENCED;
+	}
+	return outcome;
+}
+
 static enum outcome send(struct swap *swap, struct glimpse *written)
 {
 	struct mount *mount = swap->mount;
@@ -301,6 +354,8 @@ static enum outcome send(struct swap *swap, struct glimpse *written)
 		.body = swap->body->bytes,
 		.len = swap->body->len,
 		.guard = swap->guard,
+		.may_send = may_send,
+		.may_send_arg = mount->keeper,
 	};
 	struct fleet_time now;
 	enum outcome outcome;
@@ -312,7 +367,14 @@ static enum outcome send(struct swap *swap, struct glimpse *written)
 	}
 	outcome = cas_put(mount->store, swap->limits, &write, &swap->result);
 	swap->stale = outcome == OUTCOME_REJECTED;
-	if (outcome != OUTCOME_OK)
+	swap->applied = outcome == OUTCOME_OK;
+	/* a claim that may have happened is held until it is known */
+	if (swap->node->kind == NODE_OWN &&
+	    (swap->applied ||
+	     (outcome == OUTCOME_UNKNOWN && swap->own.node[0])))
+		holds_wrote(mount->holds, swap->node->key, &swap->own);
+	outcome = check_authority_after(swap, outcome);
+	if (!swap->applied)
 		return outcome;
 	ticket = seen_ticket(mount->seen);
 	memset(written, 0, sizeof(*written));
@@ -331,7 +393,7 @@ static enum outcome send(struct swap *swap, struct glimpse *written)
 			swap->body->len) != OUTCOME_OK)
 		written->fetched = false;
 	seen_exists(mount->seen, swap->node->key, written, ticket);
-	return OUTCOME_OK;
+	return outcome;
 }
 
 /* One line for user.celld.outcome and the log: word, guard once one was found,
@@ -351,10 +413,11 @@ static void describe(const struct swap *swap, enum outcome outcome,
 	if (answer->request_id[0])
 		snprintf(request, sizeof(request), "; request %s",
 			 answer->request_id);
-	if (outcome == OUTCOME_OK)
+	if (swap->applied)
 		snprintf(etag, sizeof(etag), "; ETag now %s",
 			 swap->result.etag);
-	snprintf(text, SWAP_TEXT_SIZE, "%s%s%s%s%s%s%s%s",
+	snprintf(text, SWAP_TEXT_SIZE, "%s%s%s%s%s%s%s%s%s",
+		 swap->applied && outcome != OUTCOME_OK ? "applied, " : "",
 		 outcome_word(outcome), guarded ? "; " : "",
 		 guarded ? guard_print(&swap->guard, guard) : "", status,
 		 request, etag, swap->reason->text[0] ? "; " : "",
@@ -389,6 +452,8 @@ enum outcome swap_write(struct mount *mount, struct handle *handle, uid_t uid,
 	swap.reason = &swap.result.answer.reason;
 	outcome = check_record(&swap);
 	if (outcome == OUTCOME_OK)
+		outcome = check_authority(&swap);
+	if (outcome == OUTCOME_OK)
 		outcome = find_guard(&swap);
 	if (outcome == OUTCOME_OK)
 		outcome = check_rules(&swap);
@@ -403,7 +468,7 @@ enum outcome swap_write(struct mount *mount, struct handle *handle, uid_t uid,
 	describe(&swap, outcome, text);
 	seen_set_note(mount->seen, swap.node->key, SEEN_OUTCOME, text);
 	count(mount, outcome);
-	if (outcome == OUTCOME_OK)
+	if (swap.applied)
 		handle_applied(handle, body, &written);
 	else if (swap.stale)
 		handle_refused(handle, &swap.guard);

@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "fetch.h"
 #include "handle.h"
+#include "keeper.h"
 #include "mount.h"
 #include "ops.h"
 #include "swap.h"
@@ -107,6 +108,19 @@ static enum outcome read_why(struct reading *reading)
 	return outcome;
 }
 
+static enum outcome read_authority(struct reading *reading)
+{
+	const struct mount *mount = reading->mount;
+	struct keeper_status status;
+
+	if (!mount->keeper ||
+	    strcmp(reading->node->name, mount->rules.node) != 0)
+		return OUTCOME_ABSENT;
+	keeper_status(mount->keeper, &status);
+	return buf_printf(reading->value, "%lld",
+			  (long long)status.authority_ms);
+}
+
 static const struct attribute {
 	const char *name;
 	bool listed, of_own, of_lease;
@@ -120,6 +134,8 @@ static const struct attribute {
 	{XATTR_PREFIX "outcome", false, true, true, SOURCE_NAME, read_outcome},
 	{XATTR_IF_MATCH, false, true, true, SOURCE_NAME, read_if_match},
 	{XATTR_PREFIX "why", false, true, false, SOURCE_STORE, read_why},
+	{XATTR_PREFIX "authority-ms", false, false, true, SOURCE_NAME,
+	 read_authority},
 };
 #define ATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
 #define VALUE_MAX  4096

@@ -121,7 +121,7 @@ failure() {
 	local option
 
 	for option in node keeper takeover skew-ms deadline-ms log uid gid \
-		umask; do
+		umask ttl-ms addr peer-protocol fence; do
 		usage_error "$STORE" "$DIR/m" -o "$option"
 		grep -q "$option" <<<"$error"
 		usage_error "$STORE" "$DIR/m" -o "$option="
@@ -136,6 +136,8 @@ failure() {
 
 	for option in node=a/b,keeper=off 'node=a b,keeper=off' \
 		node=..,keeper=off "node=$(printf 'n%.0s' {1..129}),keeper=off" \
+		node=n1,ttl-ms=999 node=n1,addr= 'node=n1,addr=a b' \
+		node=n1,fence=yes node=n1,peer-protocol=70000 \
 		node=n1,keeper=on takeover=none skew-ms=-1 skew-ms=x \
 		skew-ms=1s skew-ms=99999999999999999999 deadline-ms=0 \
 		deadline-ms=5.5 log=relative/path log= uid=root uid=-1 \
@@ -150,8 +152,12 @@ failure() {
 	grep -q ro <<<"$error"
 	usage_error "$STORE" "$DIR/m" -o ro -o keeper=off,node=n1
 	usage_error "$STORE" "$DIR/m" -o keeper=off
-	usage_error "$STORE" "$DIR/m" -o node=n1
+	usage_error "$STORE" "$DIR/m" -o ttl-ms=5000
+	grep -q node <<<"$error"
+	usage_error "$STORE" "$DIR/m" -o node=n1,keeper=off,replace
 	grep -q keeper <<<"$error"
+	usage_error "$STORE" "$DIR/m" -o node=n1,fence=exit,auto_unmount
+	grep -q auto_unmount <<<"$error"
 }
 
 @test "a STORE that is no store URL is a usage error" {

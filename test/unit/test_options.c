@@ -83,6 +83,8 @@ static void test_defaults(void)
 	CHECK_STR(o->mountpoint, "/mnt");
 	CHECK(!o->foreground && !o->debug && !o->read_only && !o->allow_other);
 	CHECK(o->node == NULL && !o->keeper_off && !o->takeover_any);
+	CHECK(o->addr == NULL && !o->replace && !o->fence_exits);
+	CHECK_EQ(o->ttl_ms, 0);
 	CHECK_EQ(o->skew_ms, 1000);
 	CHECK_EQ(o->deadline_ms, 15000);
 	CHECK(o->log == NULL);
@@ -103,6 +105,17 @@ static void test_each_option(void)
 	take(&line, "node=n-1.x_Y,keeper=off");
 	CHECK_STR(o->node, "n-1.x_Y");
 	CHECK(o->keeper_off);
+	options_release(&line.options);
+	take(&line, "node=n,ttl-ms=600000,addr=h-1.x:7/y,peer-protocol=65535");
+	CHECK(!o->keeper_off && !o->replace && !o->fence_exits);
+	CHECK_EQ(o->ttl_ms, 600000);
+	CHECK_STR(o->addr, "h-1.x:7/y");
+	CHECK_EQ(o->peer_protocol, 65535);
+	options_release(&line.options);
+	take(&line, "replace,fence=exit,ttl-ms=1000,node=n");
+	CHECK(o->replace && o->fence_exits);
+	CHECK_EQ(o->ttl_ms, 1000);
+	CHECK(o->addr == NULL);
 	options_release(&line.options);
 	take(&line, "takeover=any,skew-ms=0,deadline-ms=100,log=/var/log/c");
 	CHECK(o->takeover_any);
@@ -202,6 +215,17 @@ static void test_bad_values(void)
 	refuse("node=a/b,keeper=off", "option node: 'a/b'");
 	refuse("node=..,keeper=off", "option node: '..'");
 	refuse("node=a:b,keeper=off", "option node: 'a:b'|128");
+	refuse("node=n,ttl-ms=999", "option ttl-ms: '999'|1000 to 600000");
+	refuse("node=n,ttl-ms=600001", "option ttl-ms|600000");
+	refuse("node=n,peer-protocol=65536", "option peer-protocol|65535");
+	refuse("node=n,peer-protocol=-1", "option peer-protocol");
+	refuse("node=n,fence=stop", "option fence: 'stop'|exit");
+	refuse("node=n,addr=", "option addr: ''|255");
+	refuse("node=n,addr=a\"b", "option addr");
+	refuse("node=n,addr=a\\b", "option addr");
+	refuse("node=n,addr=\xc3\xa4", "option addr|ASCII");
+	refuse("node=n,addr=a\nb", "option addr");
+	refuse("node=n,replace=yes", "replace|no value");
 	refuse("keeper=on", "option keeper: 'on'|off");
 	refuse("keeper=", "option keeper: ''|off");
 	refuse("takeover=dead", "option takeover: 'dead'|any");
@@ -220,8 +244,18 @@ static void test_wholes(void)
 	check_refused("sqlite:s /mnt -x", "'-x'");
 	check_refused("sqlite:s /mnt --nonsense", "'--nonsense'");
 	check_refused("sqlite:s /mnt -foreground", "'-foreground'");
-	refuse("node=n1", "keeper=off|nodes/n1");
 	refuse("keeper=off", "node=");
+	refuse("ttl-ms=5000", "ttl-ms=|node=");
+	refuse("addr=h", "addr=|node=");
+	refuse("replace", "replace|node=");
+	refuse("fence=exit", "fence=exit|node=");
+	refuse("peer-protocol=2", "peer-protocol=|node=");
+	refuse("ttl-ms=5000,node=n1,keeper=off", "ttl-ms=|keeper=off");
+	refuse("node=n1,keeper=off,addr=h", "addr=|keeper=off");
+	refuse("node=n1,keeper=off,replace", "replace|keeper=off");
+	refuse("node=n1,keeper=off,fence=exit", "fence=exit|keeper=off");
+	refuse("node=n1,fence=exit,auto_unmount", "fence=exit|auto_unmount");
+	refuse("node=n1,ro", "node=|ro");
 	refuse("node=n1,keeper=off,ro", "node=|ro");
 	refuse("ro,keeper=off,node=n1", "node=|ro");
 	/* the first mistake is told, whatever comes behind */
@@ -356,14 +390,18 @@ static void test_help_names_the_options(void)
 	CHECK(!help_names("nonsense", false));
 }
 
-/* And the other way: what stands behind "-o" in --help is an option. */
+/* And the other way: what --help lists below "Options:", one in a line, is an
+ * option. */
 static void test_the_options_know_help(void)
 {
 	unsigned found = 0;
 
-	for (const char *at = options_help; (at = strstr(at, "\n  -o "));
-	     at++) {
-		const char *name = at + 6;
+	const char *at = strstr(options_help, "\nOptions:\n");
+
+	CHECK(at);
+	for (at += 10; strncmp(at, "  ro,", 5) != 0;
+	     at += strcspn(at, "\n") + 1) {
+		const char *name = at + 2;
 		size_t len = strcspn(name, "= ");
 		bool known = false;
 
@@ -377,12 +415,11 @@ static void test_the_options_know_help(void)
 				   (int)len, name);
 		found++;
 	}
-	CHECK(found >= 7);
+	CHECK(found >= 12);
 	/* its defaults are the parser's */
-	CHECK(strstr(options_help, "skew-ms=N   margin after a lease's expiry "
-				   "(1000)"));
+	CHECK(strstr(options_help, "margin after a lease's expiry (1000)"));
 	CHECK(strstr(options_help, "(15000)"));
-	for (const char *at = options_help; *at; at += strcspn(at, "\n") + 1)
+	for (at = options_help; *at; at += strcspn(at, "\n") + 1)
 		CHECK(strcspn(at, "\n") <= 79);
 }
 
