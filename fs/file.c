@@ -229,7 +229,7 @@ static void set_failed(struct handle *handle, int err)
 static void run_write(struct work *work)
 {
 	struct handle *handle = work->handle;
-	char text[SWAP_TEXT_SIZE];
+	char text[PUT_TEXT_SIZE];
 	enum outcome outcome;
 	struct buf body;
 
@@ -296,7 +296,7 @@ void file_write(struct mount *mount, fuse_req_t req, const char *fragment,
 				&reason);
 	pthread_mutex_unlock(&handle->lock);
 	if (outcome != OUTCOME_OK) {
-		char text[SWAP_TEXT_SIZE];
+		char text[PUT_TEXT_SIZE];
 
 		snprintf(text, sizeof(text), "%s; %s", outcome_word(outcome),
 			 reason.text);

@@ -53,7 +53,7 @@ void ops_log_failure(struct mount *mount, const char *operation,
 void ops_fail(struct work *work, const char *operation, const struct node *node,
 	      enum outcome outcome, const struct answer *answer)
 {
-	char text[SWAP_TEXT_SIZE];
+	char text[PUT_TEXT_SIZE];
 	char status[32] = "";
 
 	if (answer->status)

@@ -9,26 +9,16 @@
 #ifndef CELLDFS_SWAP_H
 #define CELLDFS_SWAP_H
 
-#include "cas.h"
 #include "handle.h"
+#include "put.h"
 
 struct mount;
-
-/* Room for a line of user.celld.outcome. */
-#define SWAP_TEXT_SIZE 1024
 
 /* Writes BODY through HANDLE for UID. Updates the handle, the mount's memory
  * and the record's outcome. BODY's content may be taken over. OK: applied; else
  * the outcome of the swap, and TEXT says why in a line. */
 enum outcome swap_write(struct mount *mount, struct handle *handle, uid_t uid,
 			const struct limits *limits, struct buf *body,
-			char text[SWAP_TEXT_SIZE]) MUST_CHECK;
-
-/* Judges the lease of NODE: reads it and the store's clock (one GET, and none
- * for the clock once the store is known). OK, and *LIFE and REASON are set;
- * else the outcome of the read with REASON. */
-enum outcome swap_life(struct mount *mount, const struct limits *limits,
-		       const char *node, enum life *life,
-		       struct reason *reason) MUST_CHECK;
+			char text[PUT_TEXT_SIZE]) MUST_CHECK;
 
 #endif

@@ -1,8 +1,8 @@
 #include "why.h"
 
 #include "fetch.h"
+#include "judge.h"
 #include "mount.h"
-#include "swap.h"
 
 #include <string.h>
 
@@ -11,20 +11,18 @@ static enum outcome describe_owner(struct mount *mount,
 				   const struct own *own, struct buf *text)
 {
 	unsigned long long epoch = own->epoch;
-	struct reason reason = {""};
-	enum outcome outcome;
-	enum life life;
+	struct verdict verdict;
+	enum outcome outcome = judge_node(mount, limits, own->node, &verdict);
 	const char *word;
 
-	outcome = swap_life(mount, limits, own->node, &life, &reason);
 	if (mount->rules.takeover_any)
 		word = "free (takeover=any)";
-	else if (outcome != OUTCOME_OK || life == LIFE_UNKNOWN)
+	else if (outcome != OUTCOME_OK || verdict.life == LIFE_UNKNOWN)
 		word = "unknown";
 	else
-		word = life == LIFE_DEAD ? "free" : "busy";
+		word = verdict.life == LIFE_DEAD ? "free" : "busy";
 	return buf_printf(text, "%s: owned by %s at epoch %llu; %s", word,
-			  own->node, epoch, reason.text);
+			  own->node, epoch, verdict.reason.text);
 }
 
 enum outcome why_claim(struct mount *mount, const struct limits *limits,

@@ -66,7 +66,7 @@ static enum outcome read_key(struct reading *reading)
 
 static enum outcome read_outcome(struct reading *reading)
 {
-	char text[SWAP_TEXT_SIZE];
+	char text[PUT_TEXT_SIZE];
 
 	if (!seen_note(reading->mount->seen, reading->node->key, SEEN_OUTCOME,
 		       0, text, sizeof(text)))
@@ -91,7 +91,7 @@ static enum outcome read_why(struct reading *reading)
 {
 	struct seen *seen = reading->mount->seen;
 	const char *key = reading->node->key;
-	char text[SWAP_TEXT_SIZE];
+	char text[PUT_TEXT_SIZE];
 	enum outcome outcome;
 
 	if (reading->size > 0 &&

@@ -267,6 +267,7 @@ enum outcome cas_put(struct store *store, const struct limits *limits,
 	outcome = attempt_new(&put.attempt);
 	if (outcome != OUTCOME_OK)
 		return outcome;
+	result->attempt = put.attempt;
 
 	for (;;) {
 		outcome = may_send(&put);

@@ -41,6 +41,7 @@ struct cas_result {
 	bool sent;	      /* a request has left, or was refused for good;
 			       * false: the write may be tried anew as if it
 			       * had not been */
+	struct attempt attempt; /* the id of all its requests; "": none */
 	unsigned puts, gets;  /* requests that were made */
 	struct answer answer; /* the last one's */
 };

@@ -107,6 +107,26 @@ enum outcome ownership_check_own(const struct ownership_rules *rules,
 	return outcome;
 }
 
+enum outcome ownership_claim(const char *node, enum ownership_guarded guarded,
+			     const struct own *guarded_record, struct own *next,
+			     bool *ask_lease, struct reason *reason)
+{
+	uint64_t epoch = guarded == GUARDED_OWN ? guarded_record->epoch : 0;
+
+	*ask_lease = false;
+	if (guarded == GUARDED_MALFORMED)
+		return reason_set(reason, OUTCOME_INVALID,
+				  "the record is malformed");
+	if (epoch == UINT64_MAX)
+		return reason_set(reason, OUTCOME_INVALID,
+				  "the epoch is at its end");
+	snprintf(next->node, sizeof(next->node), "%s", node);
+	next->epoch = epoch + 1;
+	*ask_lease = guarded == GUARDED_OWN && names_a_node(guarded_record) &&
+		     strcmp(guarded_record->node, node) != 0;
+	return OUTCOME_OK;
+}
+
 enum outcome ownership_check_lease(const struct ownership_rules *rules,
 				   const char *node, const struct lease *next,
 				   bool *warn, struct reason *reason)

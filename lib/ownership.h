@@ -41,6 +41,14 @@ enum outcome ownership_check_own(const struct ownership_rules *rules,
 				 bool *ask_lease,
 				 struct reason *reason) MUST_CHECK;
 
+/* What a claim by NODE writes over the guarded record. Source: celld's protocol,
+ * claims. OK, and NEXT is set; *ASK_LEASE as above. INVALID with REASON: the
+ * record is malformed, or its epoch cannot grow. */
+enum outcome ownership_claim(const char *node, enum ownership_guarded guarded,
+			     const struct own *guarded_record,
+			     struct own *next, bool *ask_lease,
+			     struct reason *reason) MUST_CHECK;
+
 /* May this mount write NEXT as the lease of NODE? Rules 4 and 5. OK,
  * FORBIDDEN, INVALID with REASON. *WARN is set when it is allowed but celld
  * would take the node for dead (an empty addr). */

@@ -427,6 +427,49 @@ static void what_disproves_a_write(void)
 	}
 }
 
+/* celld's table of claims, and that each of them passes the rules. */
+static void what_a_claim_writes(void)
+{
+	static const struct {
+		enum ownership_guarded form;
+		struct own found;
+		uint64_t epoch;
+		bool ask;
+	} cases[] = {
+		{GUARDED_ABSENT, {"", 0}, 1, false},
+		{GUARDED_OWN, {"", 0}, 1, false},
+		{GUARDED_OWN, {"", 7}, 8, false},
+		{GUARDED_OWN, {"n1", 7}, 8, false},
+		{GUARDED_OWN, {"n2", 7}, 8, true},
+		{GUARDED_OWN, {"n2", MAX - 1}, MAX, true},
+	};
+	struct ownership_rules rules = {.node = "n1"};
+	struct own found = {"n2", MAX}, next;
+	struct reason reason;
+	bool ask;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		CHECK_EQ(ownership_claim("n1", cases[i].form, &cases[i].found,
+					 &next, &ask, NULL),
+			 OUTCOME_OK);
+		CHECK_STR(next.node, "n1");
+		CHECK_EQ(next.epoch, cases[i].epoch);
+		CHECK_EQ(ask, cases[i].ask);
+		CHECK_EQ(ownership_check_own(&rules, &next, cases[i].form,
+					     &cases[i].found, &ask, NULL),
+			 OUTCOME_OK);
+		CHECK_EQ(ask, cases[i].ask);
+	}
+	CHECK_EQ(ownership_claim("n1", GUARDED_OWN, &found, &next, &ask,
+				 &reason),
+		 OUTCOME_INVALID);
+	CHECK_STR(reason.text, "the epoch is at its end");
+	CHECK_EQ(ownership_claim("n1", GUARDED_MALFORMED, NULL, &next, &ask,
+				 &reason),
+		 OUTCOME_INVALID);
+	CHECK(!ask);
+}
+
 int main(void)
 {
 	RUN(records_of_ownership);
@@ -439,6 +482,7 @@ int main(void)
 	RUN(another_name_is_unknown_whatever_it_says);
 	RUN(an_empty_addr_is_alive_all_the_same);
 	RUN(only_the_dead_are_taken_over);
+	RUN(what_a_claim_writes);
 	RUN(what_disproves_a_write);
 	return 0;
 }
