@@ -49,3 +49,28 @@ void attr_open(struct mount *mount, const struct node *node,
 		known = seen_get(mount->seen, node->key, &glimpse);
 	attr_record(mount, node, known ? &glimpse : NULL, attr);
 }
+
+static bool in_group(fuse_req_t req, gid_t gid)
+{
+	gid_t groups[64];
+	int count = fuse_req_getgroups(req, 64, groups);
+
+	if (fuse_req_ctx(req)->gid == gid)
+		return true;
+	for (int i = 0; i < count && i < 64; i++)
+		if (groups[i] == gid)
+			return true;
+	return false;
+}
+
+bool attr_may_write(const struct mount *mount, fuse_req_t req)
+{
+	uid_t uid = fuse_req_ctx(req)->uid;
+	mode_t mode = 0644 & ~mount->umask;
+
+	if (uid == 0)
+		return true;
+	if (uid == mount->uid)
+		return mode & 0200;
+	return mode & (in_group(req, mount->gid) ? 0020 : 0002);
+}

@@ -7,9 +7,12 @@
 #ifndef CELLDFS_ATTR_H
 #define CELLDFS_ATTR_H
 
+#define FUSE_USE_VERSION 312
+
 #include "seen.h"
 #include "tree.h"
 
+#include <fuse_lowlevel.h>
 #include <sys/stat.h>
 
 struct mount;
@@ -29,5 +32,9 @@ void attr_record(const struct mount *mount, const struct node *node,
  * what the mount remembers, else nothing. */
 void attr_open(struct mount *mount, const struct node *node,
 	       struct handle *handle, struct stat *attr);
+
+/* Does the mode of a record let the caller of REQ write? The kernel asks only
+ * with allow_other, and never about locks. */
+bool attr_may_write(const struct mount *mount, fuse_req_t req);
 
 #endif

@@ -4,6 +4,7 @@
 #include "gate.h"
 #include "holds.h"
 #include "keeper.h"
+#include "lock.h"
 #include "mount.h"
 
 #include <stdio.h>
@@ -57,18 +58,23 @@ static enum outcome print_lease(struct mount *mount, struct buf *text)
 
 static enum outcome print_counts(struct mount *mount, struct buf *text)
 {
-	unsigned inside, waiting;
+	unsigned inside, waiting, held = 0, for_locks = 0;
 
 	gate_counts(mount->gate, &inside, &waiting);
+	if (mount->locks)
+		locks_counts(mount->locks, &held, &for_locks);
 	return buf_printf(text,
 			  "requests_in_store %u\n"
 			  "requests_waiting %u\n"
+			  "locks_held %u\n"
+			  "locks_waiting %u\n"
 			  "reads %llu\n"
 			  "swaps_applied %llu\n"
 			  "swaps_rejected %llu\n"
 			  "swaps_unknown %llu\n"
 			  "failures %llu\n",
-			  inside, waiting, (unsigned long long)mount->reads,
+			  inside, waiting, held, for_locks,
+			  (unsigned long long)mount->reads,
 			  (unsigned long long)mount->swaps_applied,
 			  (unsigned long long)mount->swaps_rejected,
 			  (unsigned long long)mount->swaps_unknown,

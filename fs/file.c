@@ -3,6 +3,7 @@
 #include "attr.h"
 #include "control.h"
 #include "handle.h"
+#include "lock.h"
 #include "log.h"
 #include "mount.h"
 #include "ops.h"
@@ -162,6 +163,8 @@ void file_release(struct mount *mount, fuse_req_t req,
 		ops_log_failure(mount, "close", handle->node, OUTCOME_INVALID,
 				text);
 	}
+	if (handle->node->kind == NODE_OWN)
+		locks_closed(mount->locks, handle);
 	handle_close(mount, handle);
 	fuse_reply_err(req, 0);
 }

@@ -2,9 +2,9 @@
 
 #include "clock.h"
 #include "mount.h"
+#include "thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -24,8 +24,6 @@ struct gate *gate_new(unsigned most)
 {
 	struct gate *gate = calloc(1, sizeof(*gate));
 	pthread_condattr_t attributes;
-	sigset_t all, before;
-	int failed;
 
 	if (!gate)
 		return NULL;
@@ -35,13 +33,7 @@ struct gate *gate_new(unsigned most)
 	pthread_cond_init(&gate->queued, &attributes);
 	pthread_condattr_destroy(&attributes);
 	gate->most = most;
-	/* a signal that asks the daemon to leave is for the main thread, whose
-	 * sleep it has to end */
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	failed = pthread_create(&gate->reaper, NULL, reap, gate);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!failed)
+	if (thread_start(&gate->reaper, reap, gate))
 		return gate;
 	pthread_cond_destroy(&gate->queued);
 	pthread_mutex_destroy(&gate->lock);

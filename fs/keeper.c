@@ -5,9 +5,9 @@
 #include "load.h"
 #include "log.h"
 #include "record.h"
+#include "thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -306,19 +306,6 @@ static void *run(void *arg)
 
 /* ---- start and end ---- */
 
-static enum outcome start_thread(struct keeper *keeper)
-{
-	sigset_t all, before;
-	int err;
-
-	/* signals are for the thread that runs the session */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&keeper->thread, NULL, run, keeper);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return err == 0 ? OUTCOME_OK : OUTCOME_NO_MEMORY;
-}
-
 /* Until the lease is held, or cannot be had. */
 static enum outcome wait_for_lease(struct keeper *keeper, struct reason *reason)
 {
@@ -373,7 +360,8 @@ enum outcome keeper_start(struct keeper **started, struct store *store,
 	outcome = attempt_new(&generation);
 	if (outcome == OUTCOME_OK) {
 		memcpy(keeper->generation, generation.hex, ATTEMPT_SIZE);
-		outcome = start_thread(keeper);
+		if (!thread_start(&keeper->thread, run, keeper))
+			outcome = OUTCOME_NO_MEMORY;
 	}
 	if (outcome != OUTCOME_OK) {
 		free_keeper(keeper);

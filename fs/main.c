@@ -18,6 +18,7 @@
 #include "gate.h"
 #include "holds.h"
 #include "keeper.h"
+#include "lock.h"
 #include "log.h"
 #include "mount.h"
 #include "ops.h"
@@ -191,8 +192,11 @@ static int serve_session(struct service *service, struct mount *mount,
 	int result;
 
 	mount->gate = gate_new(GATE_POOL - GATE_RESERVE);
-	if (!config || !mount->gate) {
+	if (mount->rules.node)
+		mount->locks = locks_new(mount);
+	if (!config || !mount->gate || (mount->rules.node && !mount->locks)) {
 		fuse_loop_cfg_destroy(config);
+		locks_free(mount->locks, 0);
 		gate_free(mount->gate);
 		return fail(service->mountpoint, &no_memory);
 	}
@@ -205,7 +209,8 @@ static int serve_session(struct service *service, struct mount *mount,
 	mount->serving_arg = service;
 	mount->started_ms = clock_boot_ms();
 	result = fuse_session_loop_mt(session, config);
-	/* its thread may still be answering a request of this session */
+	/* their threads may still be answering requests of this session */
+	locks_free(mount->locks, mount->deadline_ms);
 	gate_free(mount->gate);
 	fuse_loop_cfg_destroy(config);
 	if (result < 0)

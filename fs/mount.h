@@ -12,6 +12,7 @@ struct arms;
 struct gate;
 struct holds;
 struct keeper;
+struct locks;
 struct seen;
 struct tree;
 
@@ -36,6 +37,7 @@ struct mount {
 	struct gate *gate;
 	struct holds *holds;   /* the next two: NULL without a lease that this */
 	struct keeper *keeper; /* mount keeps */
+	struct locks *locks;   /* NULL without a node's name */
 
 	int64_t started_ms; /* CLOCK_BOOTTIME */
 	atomic_ullong reads, swaps_applied, swaps_rejected, swaps_unknown,

@@ -6,6 +6,7 @@
 #include "fetch.h"
 #include "file.h"
 #include "handle.h"
+#include "lock.h"
 #include "log.h"
 #include "mount.h"
 #include "swap.h"
@@ -446,8 +447,8 @@ static void op_mknod(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	fuse_reply_err(req, EPERM);
 }
 
-/* Locks must never be kept by the kernel alone: they would hold on this machine
- * and nowhere else. */
+/* POSIX locks must never be kept by the kernel alone: they would hold on this
+ * machine and nowhere else. */
 static void op_getlk(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi,
 		     struct flock *lock)
 {
@@ -471,9 +472,8 @@ static void op_flock(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi,
 		     int operation)
 {
 	(void)id;
-	(void)fi;
-	(void)operation;
-	fuse_reply_err(req, ENOLCK);
+	locks_flock(mount_of(req)->locks, req,
+		    (struct handle *)(uintptr_t)fi->fh, operation);
 }
 
 static void op_statfs(fuse_req_t req, fuse_ino_t id)

@@ -6,6 +6,7 @@
 #include "holds.h"
 #include "judge.h"
 #include "keeper.h"
+#include "lock.h"
 #include "log.h"
 #include "mount.h"
 
@@ -175,7 +176,10 @@ static enum outcome check_own(struct swap *swap)
 	bool ask_lease = false;
 	enum outcome outcome;
 
-	outcome = find_guarded(swap);
+	outcome = locks_check_write(swap->mount->locks, swap->handle,
+				    &swap->own, swap->reason);
+	if (outcome == OUTCOME_OK)
+		outcome = find_guarded(swap);
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	if (swap->put.guard.kind == GUARD_MATCH)
@@ -276,6 +280,8 @@ enum outcome swap_write(struct mount *mount, struct handle *handle, uid_t uid,
 		handle_give_back(handle);
 	}
 	put_tell(mount, &swap.put, outcome, text);
+	if (swap.put.applied && swap.node->kind == NODE_OWN)
+		locks_wrote(mount->locks, handle, &swap.own);
 	if (swap.put.applied)
 		handle_applied(handle, body, &swap.put.written);
 	else if (swap.stale)

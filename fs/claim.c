@@ -1,0 +1,269 @@
+#include "claim.h"
+
+#include "clock.h"
+#include "fetch.h"
+#include "holds.h"
+#include "judge.h"
+#include "keeper.h"
+#include "mount.h"
+#include "put.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define JUDGE_AGAIN_MS 2000 /* an owner whose lease tells no time */
+
+bool claim_unsure(const struct claim *claim)
+{
+	return claim->try_count > 0;
+}
+
+static void hold(struct claim *claim, const struct own *own, const char *etag)
+{
+	claim->held = true;
+	claim->ours = *own;
+	memcpy(claim->etag, etag, ETAG_SIZE);
+	claim->try_count = 0;
+	claim->looked = false;
+}
+
+/* ---- looking ---- */
+
+/* Reads the record. OK: claim->last is what is there, or nothing. A try of ours
+ * that is there is held from now on. */
+static enum outcome look(struct mount *mount, const struct limits *limits,
+			 struct claim *claim, struct reason *why)
+{
+	struct answer answer = {0};
+	struct object object;
+	enum outcome outcome;
+
+	object_init(&object);
+	outcome = fetch_object(mount, limits, NODE_OWN, claim->key, &object,
+			       &claim->last, &answer);
+	claim->looked = outcome == OUTCOME_OK || outcome == OUTCOME_ABSENT;
+	if (outcome == OUTCOME_ABSENT) {
+		claim->last = (struct glimpse){.form = GUARDED_ABSENT};
+		outcome = OUTCOME_OK;
+	} else if (outcome != OUTCOME_OK) {
+		reason_set(why, outcome, "the record cannot be read: %s",
+			   answer.reason.text);
+	}
+	for (unsigned i = 0; claim->looked && i < claim->try_count; i++)
+		if (strcmp(claim->tries[i].hex, object.attempt.hex) == 0) {
+			hold(claim, &claim->last.own, claim->last.etag);
+			break;
+		}
+	object_release(&object);
+	return outcome;
+}
+
+/* ---- taking ---- */
+
+/* Rule 3, without asking for a lease that has been judged and not run out. */
+static enum outcome check_owner(struct mount *mount,
+				const struct limits *limits,
+				struct claim *claim, struct reason *why)
+{
+	struct verdict verdict;
+	enum outcome outcome;
+
+	if (clock_boot_ms() < claim->owner_until_ms)
+		return reason_set(why, OUTCOME_REJECTED,
+				  "owned by %.40s at epoch %llu; its lease has "
+				  "not run out",
+				  claim->last.own.node,
+				  (unsigned long long)claim->last.own.epoch);
+	outcome =
+		judge_takeover(mount, limits, &claim->last.own, &verdict, why);
+	claim->owner_until_ms =
+		clock_boot_ms() +
+		(verdict.dead_in_ms > 0 ? verdict.dead_in_ms : JUDGE_AGAIN_MS);
+	return outcome;
+}
+
+static enum outcome check(struct mount *mount, const struct limits *limits,
+			  struct claim *claim, struct own *next,
+			  struct reason *why)
+{
+	const struct own *found = &claim->last.own;
+	bool ask_lease;
+	enum outcome outcome;
+
+	outcome = ownership_claim(mount->rules.node, claim->last.form, found,
+				  next, &ask_lease, why);
+	if (outcome == OUTCOME_OK && ask_lease)
+		return check_owner(mount, limits, claim, why);
+	if (outcome == OUTCOME_OK && mount->keeper &&
+	    claim->last.form == GUARDED_OWN &&
+	    strcmp(found->node, mount->rules.node) == 0 &&
+	    !holds_has(mount->holds, claim->key, found->epoch) &&
+	    keeper_old_run_lives(mount->keeper, why))
+		return OUTCOME_REJECTED;
+	return outcome;
+}
+
+/* Writes OWN over the record whose ETag is ETAG, "" = over none. */
+static enum outcome write_own(struct mount *mount, const struct limits *limits,
+			      struct claim *claim, const struct own *own,
+			      const char *etag, struct put *put,
+			      struct reason *why)
+{
+	char text[PUT_TEXT_SIZE];
+	char body[NAME_NODE_MAX + 64];
+	enum outcome outcome = OUTCOME_OK;
+
+	snprintf(body, sizeof(body), "{\"node\":\"%s\",\"epoch\":%llu}\n",
+		 own->node, (unsigned long long)own->epoch);
+	*put = (struct put){
+		.kind = NODE_OWN,
+		.key = claim->key,
+		.body = body,
+		.len = strlen(body),
+		.own = own,
+		.guard = {.kind = GUARD_ABSENT},
+	};
+	if (etag[0])
+		outcome = guard_of_etag(&put->guard, etag,
+					&put->result.answer.reason);
+	if (outcome == OUTCOME_OK)
+		outcome = put_send(mount, limits, put);
+	put_tell(mount, put, outcome, text);
+	reason_set(why, outcome, "%s", text);
+	return outcome;
+}
+
+/* Claims the record that was read last, if the rules allow. */
+static enum outcome try_last(struct mount *mount, const struct limits *limits,
+			     struct claim *claim, struct reason *why)
+{
+	struct own next;
+	struct put put;
+	enum outcome outcome = check(mount, limits, claim, &next, why);
+
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	if (claim->try_count == CLAIM_TRIES_MAX)
+		return reason_set(why, OUTCOME_UNKNOWN,
+				  "%d claims may be under way: waiting for one "
+				  "of them",
+				  CLAIM_TRIES_MAX);
+	outcome = write_own(mount, limits, claim, &next, claim->last.etag, &put,
+			    why);
+	if (put.applied) {
+		hold(claim, &next, put.result.etag);
+	} else if (outcome == OUTCOME_UNKNOWN) {
+		memcpy(claim->tries_etag, claim->last.etag, ETAG_SIZE);
+		claim->tries[claim->try_count++] = put.result.attempt;
+	}
+	return outcome;
+}
+
+/* Can a try do without a look? What the mount remembers may be old: then the
+ * store refuses the claim, and nothing is lost but a request. And an owner
+ * whose lease has just run out is judged after what was read of the record
+ * before. */
+static bool can_guess(struct mount *mount, struct claim *claim, bool guess)
+{
+	if (claim_unsure(claim))
+		return false;
+	if (claim->looked && claim->owner_until_ms > 0 &&
+	    clock_boot_ms() >= claim->owner_until_ms)
+		return true;
+	if (!guess || !seen_get(mount->seen, claim->key, &claim->last) ||
+	    !claim->last.fetched)
+		return false;
+	claim->owner_until_ms = 0;
+	return claim->looked = true;
+}
+
+/* Reads the record, and forgets what was known of another version. */
+static enum outcome look_again(struct mount *mount, const struct limits *limits,
+			       struct claim *claim, struct reason *why)
+{
+	char before[ETAG_SIZE];
+	enum outcome outcome;
+
+	memcpy(before, claim->last.etag, ETAG_SIZE);
+	outcome = look(mount, limits, claim, why);
+	if (outcome != OUTCOME_OK || claim->held)
+		return outcome;
+	if (strcmp(before, claim->last.etag) != 0)
+		claim->owner_until_ms = 0;
+	/* what was sent over an older version never lands */
+	if (strcmp(claim->tries_etag, claim->last.etag) != 0)
+		claim->try_count = 0;
+	return outcome;
+}
+
+enum outcome claim_take(struct mount *mount, const struct limits *limits,
+			struct claim *claim, bool guess, int64_t *again_ms,
+			struct reason *why)
+{
+	enum outcome outcome = put_check_authority(mount, why);
+
+	*again_ms = 0;
+	if (outcome == OUTCOME_OK && can_guess(mount, claim, guess)) {
+		outcome = try_last(mount, limits, claim, why);
+		*again_ms = claim->owner_until_ms;
+		if (outcome != OUTCOME_REJECTED ||
+		    clock_boot_ms() < claim->owner_until_ms)
+			return outcome;
+		outcome = OUTCOME_OK;
+	}
+	if (outcome == OUTCOME_OK)
+		outcome = look_again(mount, limits, claim, why);
+	if (outcome == OUTCOME_OK && !claim->held)
+		outcome = try_last(mount, limits, claim, why);
+	*again_ms = claim->owner_until_ms;
+	return outcome;
+}
+
+/* ---- giving back ---- */
+
+static enum outcome no_more(struct claim *claim)
+{
+	claim->held = false;
+	claim->release_unsure = false;
+	return OUTCOME_OK;
+}
+
+/* A release may have happened. OK: nothing is held any more; UNKNOWN: it is
+ * still there, and has to be released again. */
+static enum outcome settle_release(struct mount *mount,
+				   const struct limits *limits,
+				   struct claim *claim, struct reason *why)
+{
+	enum outcome outcome = look(mount, limits, claim, why);
+
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	if (strcmp(claim->last.etag, claim->etag) != 0)
+		return no_more(claim);
+	return OUTCOME_UNKNOWN;
+}
+
+enum outcome claim_release(struct mount *mount, const struct limits *limits,
+			   struct claim *claim, struct reason *why)
+{
+	struct own none = {.node = "", .epoch = claim->ours.epoch};
+	struct put put;
+	enum outcome outcome = put_check_authority(mount, why);
+
+	if (outcome == OUTCOME_FENCED) {
+		(void)no_more(claim);
+		return outcome;
+	}
+	if (claim->release_unsure) {
+		outcome = settle_release(mount, limits, claim, why);
+		if (outcome != OUTCOME_UNKNOWN)
+			return outcome;
+	}
+	outcome =
+		write_own(mount, limits, claim, &none, claim->etag, &put, why);
+	/* another version is there: it is not ours any more */
+	if (put.applied || outcome == OUTCOME_REJECTED)
+		return no_more(claim);
+	claim->release_unsure = outcome == OUTCOME_UNKNOWN;
+	return outcome;
+}
