@@ -17,10 +17,10 @@ enum outcome fetch_judge(struct glimpse *glimpse, enum node_kind kind,
 	return outcome == OUTCOME_NO_MEMORY ? outcome : OUTCOME_OK;
 }
 
-enum outcome fetch_object(struct mount *mount, const struct limits *limits,
+static enum outcome fetch(struct mount *mount, const struct limits *limits,
 			  enum node_kind kind, const char *key,
-			  struct object *object, struct glimpse *glimpse,
-			  struct answer *answer)
+			  const char *known, struct object *object,
+			  struct glimpse *glimpse, struct answer *answer)
 {
 	uint64_t ticket = seen_ticket(mount->seen);
 	int64_t begun_ms = clock_boot_ms();
@@ -28,7 +28,7 @@ enum outcome fetch_object(struct mount *mount, const struct limits *limits,
 
 	memset(glimpse, 0, sizeof(*glimpse));
 	mount->reads++;
-	outcome = store_get(mount->store, limits, key, NULL, object, answer);
+	outcome = store_get(mount->store, limits, key, known, object, answer);
 	if (outcome == OUTCOME_ABSENT)
 		seen_absent(mount->seen, key, ticket);
 	if (outcome != OUTCOME_OK)
@@ -47,6 +47,29 @@ enum outcome fetch_object(struct mount *mount, const struct limits *limits,
 	if (glimpse->form == GUARDED_OWN)
 		holds_read(mount->holds, key, &glimpse->own);
 	return OUTCOME_OK;
+}
+
+enum outcome fetch_object(struct mount *mount, const struct limits *limits,
+			  enum node_kind kind, const char *key,
+			  struct object *object, struct glimpse *glimpse,
+			  struct answer *answer)
+{
+	return fetch(mount, limits, kind, key, NULL, object, glimpse, answer);
+}
+
+enum outcome fetch_newer(struct mount *mount, const struct limits *limits,
+			 enum node_kind kind, const char *key,
+			 const char *known, struct glimpse *glimpse,
+			 struct answer *answer)
+{
+	struct object object;
+	enum outcome outcome;
+
+	object_init(&object);
+	outcome = fetch(mount, limits, kind, key, known[0] ? known : NULL,
+			&object, glimpse, answer);
+	object_release(&object);
+	return outcome;
 }
 
 static enum outcome fetch_now(struct mount *mount, const struct limits *limits,

@@ -19,6 +19,13 @@ enum outcome fetch_object(struct mount *mount, const struct limits *limits,
 			  struct object *object, struct glimpse *glimpse,
 			  struct answer *answer) MUST_CHECK;
 
+/* Reads KEY unless its ETag is still KNOWN ("" = none is). OK, and GLIMPSE is
+ * filled; UNCHANGED; else the store's outcome. */
+enum outcome fetch_newer(struct mount *mount, const struct limits *limits,
+			 enum node_kind kind, const char *key,
+			 const char *known, struct glimpse *glimpse,
+			 struct answer *answer) MUST_CHECK;
+
 /* What a record says (its ETag, node, epoch), with a request unless it was
  * fetched within the last second. OK; else the store's outcome. */
 enum outcome fetch_glimpse(struct mount *mount, const struct limits *limits,

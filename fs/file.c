@@ -8,6 +8,7 @@
 #include "mount.h"
 #include "ops.h"
 #include "swap.h"
+#include "watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -163,8 +164,8 @@ void file_release(struct mount *mount, fuse_req_t req,
 		ops_log_failure(mount, "close", handle->node, OUTCOME_INVALID,
 				text);
 	}
-	if (handle->node->kind == NODE_OWN)
-		locks_closed(mount->locks, handle);
+	locks_closed(mount->locks, handle);
+	watches_closed(mount->watches, handle);
 	handle_close(mount, handle);
 	fuse_reply_err(req, 0);
 }

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct gate {
 	pthread_t reaper;     /* runs those who wait in vain */
@@ -23,15 +22,11 @@ static void *reap(void *arg);
 struct gate *gate_new(unsigned most)
 {
 	struct gate *gate = calloc(1, sizeof(*gate));
-	pthread_condattr_t attributes;
 
 	if (!gate)
 		return NULL;
 	pthread_mutex_init(&gate->lock, NULL);
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-	pthread_cond_init(&gate->queued, &attributes);
-	pthread_condattr_destroy(&attributes);
+	thread_cond_init(&gate->queued);
 	gate->most = most;
 	if (thread_start(&gate->reaper, reap, gate))
 		return gate;
@@ -175,22 +170,6 @@ static struct work *most_urgent(const struct gate *gate)
 	return found;
 }
 
-/* Under the gate's lock: until WORK's deadline, or until another one waits. */
-static void wait_for_deadline(struct gate *gate, const struct work *work)
-{
-	int64_t left_ms = limits_left_ms(&work->limits);
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += left_ms / 1000;
-	until.tv_nsec += left_ms % 1000 * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
-	pthread_cond_timedwait(&gate->queued, &gate->lock, &until);
-}
-
 static void *reap(void *arg)
 {
 	struct gate *gate = arg;
@@ -202,7 +181,8 @@ static void *reap(void *arg)
 		if (!work) {
 			pthread_cond_wait(&gate->queued, &gate->lock);
 		} else if (limits_check(&work->limits) == OUTCOME_OK) {
-			wait_for_deadline(gate, work);
+			thread_wait(&gate->queued, &gate->lock,
+				    work->limits.deadline_ms);
 		} else {
 			queue_remove(gate, work);
 			pthread_mutex_unlock(&gate->lock);

@@ -26,6 +26,7 @@
 #include "probe.h"
 #include "seen.h"
 #include "tree.h"
+#include "watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -185,6 +186,13 @@ static char *session_options(const struct options *options, const char *url)
 	return text;
 }
 
+static void end_threads(struct mount *mount, int64_t within_ms)
+{
+	locks_free(mount->locks, within_ms);
+	watches_free(mount->watches);
+	gate_free(mount->gate);
+}
+
 static int serve_session(struct service *service, struct mount *mount,
 			 struct fuse_session *session)
 {
@@ -192,12 +200,13 @@ static int serve_session(struct service *service, struct mount *mount,
 	int result;
 
 	mount->gate = gate_new(GATE_POOL - GATE_RESERVE);
+	mount->watches = watches_new(mount, service->options->watch_ms);
 	if (mount->rules.node)
 		mount->locks = locks_new(mount);
-	if (!config || !mount->gate || (mount->rules.node && !mount->locks)) {
+	if (!config || !mount->gate || !mount->watches ||
+	    (mount->rules.node && !mount->locks)) {
+		end_threads(mount, 0);
 		fuse_loop_cfg_destroy(config);
-		locks_free(mount->locks, 0);
-		gate_free(mount->gate);
 		return fail(service->mountpoint, &no_memory);
 	}
 	fuse_loop_cfg_set_max_threads(config, GATE_POOL);
@@ -210,8 +219,7 @@ static int serve_session(struct service *service, struct mount *mount,
 	mount->started_ms = clock_boot_ms();
 	result = fuse_session_loop_mt(session, config);
 	/* their threads may still be answering requests of this session */
-	locks_free(mount->locks, mount->deadline_ms);
-	gate_free(mount->gate);
+	end_threads(mount, mount->deadline_ms);
 	fuse_loop_cfg_destroy(config);
 	if (result < 0)
 		log_line(LOG_ERR, "the session ended with an error: %s",

@@ -15,6 +15,7 @@ struct keeper;
 struct locks;
 struct seen;
 struct tree;
+struct watches;
 
 /* Set up before the session serves and constant then, but for the counters;
  * every module below has a lock of its own. */
@@ -35,6 +36,7 @@ struct mount {
 	struct seen *seen;
 	struct arms *arms;
 	struct gate *gate;
+	struct watches *watches;
 	struct holds *holds;   /* the next two: NULL without a lease that this */
 	struct keeper *keeper; /* mount keeps */
 	struct locks *locks;   /* NULL without a node's name */

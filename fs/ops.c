@@ -10,6 +10,7 @@
 #include "log.h"
 #include "mount.h"
 #include "swap.h"
+#include "watch.h"
 #include "xattr.h"
 
 #include <errno.h>
@@ -476,6 +477,14 @@ static void op_flock(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi,
 		    (struct handle *)(uintptr_t)fi->fh, operation);
 }
 
+static void op_poll(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi,
+		    struct fuse_pollhandle *ph)
+{
+	(void)id;
+	watches_poll(mount_of(req)->watches, req,
+		     (struct handle *)(uintptr_t)fi->fh, fi->poll_events, ph);
+}
+
 static void op_statfs(fuse_req_t req, fuse_ino_t id)
 {
 	struct statvfs stat = {
@@ -538,6 +547,7 @@ const struct fuse_lowlevel_ops ops_table = {
 	.getlk = op_getlk,
 	.setlk = op_setlk,
 	.flock = op_flock,
+	.poll = op_poll,
 	.statfs = op_statfs,
 	.setxattr = op_setxattr,
 	.getxattr = op_getxattr,

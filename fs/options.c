@@ -27,6 +27,7 @@ const char options_help[] =
 	"  takeover=any     plain writes take cells from living owners, too\n"
 	"  skew-ms=N        margin after a lease's expiry (1000)\n"
 	"  deadline-ms=N    an operation ends by then (15000)\n"
+	"  watch-ms=N       how often a poll for changes looks (1000)\n"
 	"  log=WHERE        stderr, syslog or an absolute path\n"
 	"  allow-http       plain http also to other machines\n"
 	"  ro, rw, allow_other, default_permissions, auto_unmount, uid=N, gid=N,\n"
@@ -221,6 +222,16 @@ static enum outcome set_deadline(struct parser *parser)
 	return outcome;
 }
 
+static enum outcome set_watch(struct parser *parser)
+{
+	uint64_t number;
+	enum outcome outcome = parse_number(parser, 10, 100, 3600000, &number);
+
+	if (outcome == OUTCOME_OK)
+		parser->options->watch_ms = (int64_t)number;
+	return outcome;
+}
+
 static enum outcome set_log(struct parser *parser)
 {
 	if (strcmp(parser->value, "stderr") != 0 &&
@@ -279,6 +290,7 @@ static const struct option_row {
 	{"takeover", KIND_OURS, true, set_takeover},
 	{"skew-ms", KIND_OURS, true, set_skew},
 	{"deadline-ms", KIND_OURS, true, set_deadline},
+	{"watch-ms", KIND_OURS, true, set_watch},
 	{"log", KIND_OURS, true, set_log},
 	{"allow-http", KIND_OURS, false, set_allow_http},
 	{"uid", KIND_OURS, true, set_uid},
@@ -528,6 +540,7 @@ enum outcome options_parse(struct options *options, int argc, char **argv,
 	memset(options, 0, sizeof(*options));
 	options->skew_ms = 1000;
 	options->deadline_ms = 15000;
+	options->watch_ms = 1000;
 	options->uid = getuid();
 	options->gid = getgid();
 	options->fuse = strdup("");

@@ -36,6 +36,7 @@ struct options {
 	unsigned peer_protocol;
 	uint64_t skew_ms;
 	int64_t deadline_ms;
+	int64_t watch_ms;
 	const char *log; /* NULL: stderr with -f, else syslog */
 	uid_t uid;
 	gid_t gid;

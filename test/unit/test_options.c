@@ -87,6 +87,7 @@ static void test_defaults(void)
 	CHECK_EQ(o->ttl_ms, 0);
 	CHECK_EQ(o->skew_ms, 1000);
 	CHECK_EQ(o->deadline_ms, 15000);
+	CHECK_EQ(o->watch_ms, 1000);
 	CHECK(o->log == NULL);
 	CHECK_EQ(o->uid, getuid());
 	CHECK_EQ(o->gid, getgid());
@@ -123,7 +124,9 @@ static void test_each_option(void)
 	CHECK_EQ(o->deadline_ms, 100);
 	CHECK_STR(o->log, "/var/log/c");
 	options_release(&line.options);
-	take(&line, "skew-ms=3600000,deadline-ms=3600000,log=syslog");
+	take(&line, "skew-ms=3600000,deadline-ms=3600000,watch-ms=100,"
+		    "log=syslog");
+	CHECK_EQ(o->watch_ms, 100);
 	CHECK_EQ(o->skew_ms, 3600000);
 	CHECK_EQ(o->deadline_ms, 3600000);
 	CHECK_STR(o->log, "syslog");
@@ -201,6 +204,8 @@ static void test_bad_values(void)
 		refuse(list, "option skew-ms|from 0 to 3600000");
 		snprintf(list, sizeof(list), "deadline-ms=%s", numbers[i]);
 		refuse(list, "option deadline-ms|from 100 to 3600000");
+		snprintf(list, sizeof(list), "watch-ms=%s", numbers[i]);
+		refuse(list, "option watch-ms|from 100 to 3600000");
 	}
 	refuse("deadline-ms=99", "option deadline-ms: '99'|from 100");
 	refuse("uid=4294967295", "option uid: '4294967295'|4294967294");
