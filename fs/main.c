@@ -41,7 +41,6 @@
 
 #define STATUS_FAILED 1
 #define STATUS_USAGE  2
-#define IDLE_THREADS  10 /* of GATE_POOL, that are kept */
 #define TTL_MS	      10000
 
 /* What libfuse complained of while it mounted, to be told in our one line. */
@@ -210,7 +209,8 @@ static int serve_session(struct service *service, struct mount *mount,
 		return fail(service->mountpoint, &no_memory);
 	}
 	fuse_loop_cfg_set_max_threads(config, GATE_POOL);
-	fuse_loop_cfg_set_idle_threads(config, IDLE_THREADS);
+	/* to end and start threads costs more than to keep them */
+	fuse_loop_cfg_set_idle_threads(config, GATE_POOL);
 	if (!service->options->debug)
 		fuse_set_log_func(log_complaint);
 	service->session = session;

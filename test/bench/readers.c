@@ -1,11 +1,8 @@
-/* readers mount FILE PROCESSES SECONDS
- * readers curl URL PROCESSES SECONDS
+/* readers mount|curl SECONDS WHAT...
  *
- * So many processes read the same record again and again: by open, read and
- * close below a mount; or each over a keep-alive connection of libcurl's of its
- * own, signed by libcurl for the keys of AWS_ACCESS_KEY_ID and
- * AWS_SECRET_ACCESS_KEY. Prints how many reads there were in a second, all
- * together.
+ * A process for each WHAT reads it again and again: a file below a mount, by
+ * open, read and close; or a URL, over a keep-alive connection of libcurl's of
+ * its own. Prints how many reads there were in a second, all together.
  */
 #include <curl/curl.h>
 #include <fcntl.h>
@@ -58,13 +55,8 @@ static unsigned long read_url(const char *url, double until)
 	CURL *curl = curl_easy_init();
 	unsigned long count = 0;
 	long status = 0;
-	char keys[512];
 
-	snprintf(keys, sizeof(keys), "%s:%s", getenv("AWS_ACCESS_KEY_ID"),
-		 getenv("AWS_SECRET_ACCESS_KEY"));
 	curl_easy_setopt(curl, CURLOPT_URL, url);
-	curl_easy_setopt(curl, CURLOPT_USERPWD, keys);
-	curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, "aws:amz:us-east-1:s3");
 	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, drop);
 	while (now_s() < until) {
 		if (curl_easy_perform(curl) != CURLE_OK)
@@ -85,28 +77,27 @@ int main(int argc, char **argv)
 	double began, until;
 	int pipes[2];
 
-	if (argc == 5 && strcmp(argv[1], "mount") == 0)
+	if (argc > 3 && strcmp(argv[1], "mount") == 0)
 		reader = read_file;
-	else if (argc == 5 && strcmp(argv[1], "curl") == 0)
+	else if (argc > 3 && strcmp(argv[1], "curl") == 0)
 		reader = read_url;
 	if (!reader || pipe(pipes) != 0) {
-		fprintf(stderr, "usage: readers mount|curl WHAT PROCESSES "
-				"SECONDS\n");
+		fprintf(stderr, "usage: readers mount|curl SECONDS WHAT...\n");
 		return 2;
 	}
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	began = now_s();
-	until = began + strtod(argv[4], NULL);
-	for (long i = strtol(argv[3], NULL, 10); i > 0; i--) {
+	until = began + strtod(argv[2], NULL);
+	for (int i = 3; i < argc; i++) {
 		if (fork() != 0)
 			continue;
-		count = reader(argv[2], until);
+		count = reader(argv[i], until);
 		if (write(pipes[1], &count, sizeof(count)) != sizeof(count))
 			fail("pipe");
 		_exit(0);
 	}
 	close(pipes[1]);
-	for (long i = strtol(argv[3], NULL, 10); i > 0; i--) {
+	for (int i = 3; i < argc; i++) {
 		if (read(pipes[0], &count, sizeof(count)) != sizeof(count))
 			fail("a reader failed");
 		total += count;
