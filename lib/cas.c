@@ -30,7 +30,6 @@ enum settled {
 
 #define BACKOFF_FIRST_MS 50
 #define BACKOFF_MOST_MS	 2000
-#define TRY_LEAST_MS	 1000
 
 /* What bounds this write from now on. An interrupt ends whatever was not sent;
  * what was sent may settle for another second, and then the stop must not end
@@ -49,18 +48,12 @@ static struct limits bounds(const struct put *put)
 	return limits;
 }
 
-/* The bounds of one try: at most half of what is left, so that settling has
- * time, but at least a second. */
+/* The bounds of one try: settling must have time, too. */
 static struct limits try_bounds(const struct put *put)
 {
 	struct limits limits = bounds(put);
-	int64_t left_ms = limits_left_ms(&limits);
-	int64_t share_ms =
-		left_ms / 2 > TRY_LEAST_MS ? left_ms / 2 : TRY_LEAST_MS;
 
-	if (share_ms < left_ms)
-		limits.deadline_ms = clock_boot_ms() + share_ms;
-	return limits;
+	return limits_for_try(&limits);
 }
 
 /* An interrupt after something was sent starts the second that is left. */

@@ -4,6 +4,7 @@
 #include "credentials_source.h"
 
 #include "clock.h"
+#include "url.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +121,7 @@ static bool container_url_is_safe(const char *url)
 	if (strncasecmp(url, "https://", 8) == 0)
 		return true;
 	return strncasecmp(url, "http://", 7) == 0 &&
-	       (source_is_loopback(url) || source_host_is(url, hosts));
+	       (url_is_loopback(url) || url_host_is(url, hosts));
 }
 
 static enum outcome container_url(char url[URL_SIZE], struct reason *reason)
@@ -228,7 +229,7 @@ static enum outcome instance_endpoint(const char **endpoint,
 				    ? "http://[fd00:ec2::254]"
 				    : "http://169.254.169.254";
 	if (strncasecmp(*endpoint, "https://", 8) != 0 &&
-	    !source_is_loopback(*endpoint) && !source_host_is(*endpoint, hosts))
+	    !url_is_loopback(*endpoint) && !url_host_is(*endpoint, hosts))
 		return reason_set(reason, OUTCOME_INVALID,
 				  "AWS_EC2_METADATA_SERVICE_ENDPOINT is not a "
 				  "host that may be asked in plain text");

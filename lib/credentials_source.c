@@ -5,10 +5,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -209,58 +207,4 @@ enum outcome source_accept(struct keys *keys,
 				  "%s gives keys that expired at %s", who,
 				  answer->expiration);
 	return OUTCOME_OK;
-}
-
-/* --- URLs ----------------------------------------------------------------- */
-
-/* The host of URL, without a port; brackets are kept. False: there is none, or
- * something that may be taken for another. */
-static bool host_of(const char *url, char *host, size_t size)
-{
-	const char *start = strstr(url, "://");
-	size_t len;
-
-	if (start == NULL)
-		return false;
-	start += 3;
-	if (start[0] == '[')
-		len = strcspn(start, "]") + 1;
-	else
-		len = strcspn(start, ":/?#");
-	if (len == 0 || len >= size || len > strlen(start))
-		return false;
-	memcpy(host, start, len);
-	host[len] = '\0';
-	/* A user before the host, a backslash: not everybody reads them alike.
-	 */
-	if (strcspn(start, "/?#") > strcspn(start, "@") ||
-	    strpbrk(host, "@\\%") != NULL)
-		return false;
-	return start[len] == '\0' || strchr(":/?#", start[len]) != NULL;
-}
-
-bool source_host_is(const char *url, const char *const hosts[])
-{
-	char host[256];
-
-	if (!host_of(url, host, sizeof(host)))
-		return false;
-	for (; *hosts != NULL; hosts++)
-		if (strcasecmp(host, *hosts) == 0)
-			return true;
-	return false;
-}
-
-bool source_is_loopback(const char *url)
-{
-	static const char *const hosts[] = {"localhost", "[::1]", NULL};
-	unsigned parts[4];
-	char host[256], more;
-
-	if (source_host_is(url, hosts))
-		return true;
-	return host_of(url, host, sizeof(host)) &&
-	       sscanf(host, "%3u.%3u.%3u.%3u%c", &parts[0], &parts[1],
-		      &parts[2], &parts[3], &more) == 4 &&
-	       parts[0] == 127;
 }

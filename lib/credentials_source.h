@@ -63,11 +63,6 @@ enum outcome source_accept(struct keys *keys,
 			   const struct http_response *response,
 			   const char *who, struct reason *reason) MUST_CHECK;
 
-/* Is URL plain http to this machine: 127.0.0.0/8, ::1, localhost? And its host
- * alone: is it one of HOSTS, NULL at the end? */
-bool source_is_loopback(const char *url);
-bool source_host_is(const char *url, const char *const hosts[]);
-
 /* AWS_ROLE_ARN and the like, or a profile's. */
 struct web_identity {
 	const char *token_file;

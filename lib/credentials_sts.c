@@ -8,6 +8,7 @@
 
 #include "clock.h"
 #include "sigv4.h"
+#include "url.h"
 
 #include <expat.h>
 
@@ -199,7 +200,7 @@ static enum outcome sts_url(char url[URL_SIZE], const char *region,
 	if (len < 0 || len >= URL_SIZE)
 		return reason_set(reason, OUTCOME_INVALID,
 				  "AWS_ENDPOINT_URL_STS is too long");
-	if (strncasecmp(url, "https://", 8) != 0 && !source_is_loopback(url) &&
+	if (strncasecmp(url, "https://", 8) != 0 && !url_is_loopback(url) &&
 	    !(allow_http && strncasecmp(url, "http://", 7) == 0))
 		return reason_set(reason, OUTCOME_INVALID,
 				  "AWS_ENDPOINT_URL_STS must be https");
@@ -255,7 +256,7 @@ static enum outcome ask(struct keys *keys, struct http_pool *pool,
 				       .header_count = 1,
 				       .body = form->bytes,
 				       .body_len = form->len,
-				       .direct = source_is_loopback(url)};
+				       .direct = url_is_loopback(url)};
 	struct http_response response;
 	enum outcome outcome;
 	enum http_result result;

@@ -11,6 +11,8 @@
  * suspension ends that soon after it. */
 #define SLICE_MS 200
 
+#define TRY_LEAST_MS 1000
+
 void stop_init(struct stop *stop)
 {
 	pthread_mutex_init(&stop->lock, NULL);
@@ -68,6 +70,18 @@ int64_t limits_left_ms(const struct limits *limits)
 	int64_t now_ms = clock_boot_ms();
 
 	return limits->deadline_ms > now_ms ? limits->deadline_ms - now_ms : 0;
+}
+
+struct limits limits_for_try(const struct limits *limits)
+{
+	struct limits share = *limits;
+	int64_t left_ms = limits_left_ms(limits);
+	int64_t share_ms =
+		left_ms / 2 > TRY_LEAST_MS ? left_ms / 2 : TRY_LEAST_MS;
+
+	if (share_ms < left_ms)
+		share.deadline_ms = clock_boot_ms() + share_ms;
+	return share;
 }
 
 enum outcome limits_check(const struct limits *limits)

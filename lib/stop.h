@@ -51,6 +51,10 @@ struct limits {
 /* Milliseconds left until the deadline, never negative. */
 int64_t limits_left_ms(const struct limits *limits);
 
+/* The bounds of one try of several: at most half of what is left, so that
+ * another one has time, but a second, if there is one. */
+struct limits limits_for_try(const struct limits *limits);
+
 /* OK while there is time and no stop request; else TIMEOUT or INTERRUPTED. */
 enum outcome limits_check(const struct limits *limits) MUST_CHECK;
 

@@ -5,8 +5,8 @@
 #include "s3_list.h"
 #include "s3_wire.h"
 #include "timestamp.h"
+#include "url.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,6 @@
 #define THROTTLE_MS	 1000 /* CASES: back off at least a second */
 #define READ_TRIES_MAX	 4    /* of a read that fails otherwise */
 #define READ_BACKOFF_MS	 100
-#define TRY_LEAST_MS	 1000
 
 struct store_s3 {
 	struct store store; /* first */
@@ -103,19 +102,6 @@ static enum outcome no_answer(const struct http_response *response,
 
 /* ---- reads, which may be sent again ---- */
 
-/* At most half of what is left for one try, but a second. */
-static struct limits try_bounds(const struct limits *limits)
-{
-	struct limits bounds = *limits;
-	int64_t left_ms = limits_left_ms(limits);
-	int64_t share_ms =
-		left_ms / 2 > TRY_LEAST_MS ? left_ms / 2 : TRY_LEAST_MS;
-
-	if (share_ms < left_ms)
-		bounds.deadline_ms = clock_boot_ms() + share_ms;
-	return bounds;
-}
-
 /* Waits before another try. False: there is none, and *OUTCOME says if that is
  * for an interrupt. */
 static bool wait_again(const struct limits *limits, int64_t wait_ms,
@@ -139,7 +125,7 @@ static enum outcome read_call(struct store_s3 *s, const struct limits *limits,
 	enum outcome outcome;
 
 	for (unsigned tries = 1;; tries++) {
-		struct limits bounds = try_bounds(limits);
+		struct limits bounds = limits_for_try(limits);
 		struct s3_error error;
 		int64_t wait_ms = READ_BACKOFF_MS << (tries < 5 ? tries : 5);
 		struct s3_signed by = {0};
@@ -482,30 +468,6 @@ static enum outcome check_names(const char *bucket, size_t len,
 	return OUTCOME_OK;
 }
 
-/* This machine, by its own names? What only begins like them is another host.
- */
-static bool is_loopback(const char *host)
-{
-	static const char *const names[] = {"[::1]", "localhost"};
-	char address[64];
-	struct in_addr four;
-	size_t len;
-
-	for (size_t i = 0; i < 2; i++) {
-		len = strlen(names[i]);
-		if (strncmp(host, names[i], len) == 0 &&
-		    (host[len] == '\0' || host[len] == ':'))
-			return true;
-	}
-	len = strcspn(host, ":");
-	if (len >= sizeof(address))
-		return false;
-	memcpy(address, host, len);
-	address[len] = '\0';
-	return inet_pton(AF_INET, address, &four) == 1 &&
-	       ntohl(four.s_addr) >> 24 == 127;
-}
-
 /* An endpoint is SCHEME://HOST[:PORT], without a path. */
 static enum outcome check_endpoint(char *endpoint, bool allow_http,
 				   struct reason *reason)
@@ -524,7 +486,7 @@ static enum outcome check_endpoint(char *endpoint, bool allow_http,
 				  "https://HOST[:PORT]",
 				  endpoint);
 	if (strncmp(endpoint, "http://", 7) == 0 && !allow_http &&
-	    !is_loopback(host + 3))
+	    !url_is_loopback(endpoint))
 		return reason_set(reason, OUTCOME_INVALID,
 				  "endpoint %.100s: plain http to another "
 				  "machine needs -o allow-http",

@@ -66,6 +66,33 @@ static void test_limits(void)
 	stop_release(&stop);
 }
 
+static int64_t given_ms(int64_t left_ms)
+{
+	struct stop stop;
+	struct limits limits = {
+		.deadline_ms = 1000 + left_ms, .stop = &stop, .urgent = true};
+	struct limits share = limits_for_try(&limits);
+
+	CHECK(share.stop == &stop);
+	CHECK(share.urgent);
+	return share.deadline_ms - 1000;
+}
+
+static void test_one_try(void)
+{
+	clock_replace(boot_of_test, wall_of_test);
+	fake_boot = 1000;
+	CHECK_EQ(given_ms(15000), 7500);
+	CHECK_EQ(given_ms(2002), 1001);
+	CHECK_EQ(given_ms(2000), 1000);
+	CHECK_EQ(given_ms(1500), 1000);
+	CHECK_EQ(given_ms(1000), 1000);
+	CHECK_EQ(given_ms(300), 300);
+	CHECK_EQ(given_ms(0), 0);
+	CHECK_EQ(given_ms(-5), -5);
+	clock_replace(NULL, NULL);
+}
+
 static void count(void *arg)
 {
 	(*(int *)arg)++;
@@ -188,6 +215,7 @@ int main(void)
 {
 	RUN(test_clock);
 	RUN(test_limits);
+	RUN(test_one_try);
 	RUN(test_wake);
 	RUN(test_sleep);
 	RUN(test_sleep_is_stopped);
