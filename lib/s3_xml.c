@@ -35,7 +35,6 @@ static const char *const known_elements[] = {
 	"LastModified",
 	"IsTruncated",
 	"NextContinuationToken",
-	"EncodingType",
 	"Error",
 	"Code",
 	"Message",
@@ -150,6 +149,7 @@ static bool is_at(const struct reader *reader, const char *a, const char *b,
 struct listing {
 	struct s3_page *page;
 	const char *prefix;
+	struct reason *reason;
 	size_t room; /* of page->names */
 	/* of the Contents or CommonPrefixes that is open */
 	char key[S3_KEY_MAX + 1];
@@ -203,12 +203,19 @@ static enum outcome add_name(struct listing *listing, bool directory)
 	size_t skip = strlen(listing->prefix);
 	size_t len = strlen(listing->key);
 	struct s3_name *name;
+	const char *slash;
 
 	if (listing->bad_key || !listing->has_key ||
 	    strncmp(listing->key, listing->prefix, skip) != 0) {
 		page->foreign++;
 		return OUTCOME_OK;
 	}
+	slash = strchr(listing->key + skip, '/');
+	if (slash && (!directory || slash[1]))
+		return reason_set(listing->reason, OUTCOME_FAILED,
+				  "the store ignores the delimiter: it lists "
+				  "'%s'",
+				  listing->key);
 	if (directory && len > skip && listing->key[len - 1] == '/')
 		listing->key[len - 1] = '\0';
 	if (page->count == listing->room) {
@@ -294,7 +301,8 @@ static int compare_names(const void *a, const void *b)
 enum outcome s3_page_parse(struct s3_page *page, const char *prefix,
 			   const char *xml, size_t len, struct reason *reason)
 {
-	struct listing listing = {.page = page, .prefix = prefix};
+	struct listing listing = {
+		.page = page, .prefix = prefix, .reason = reason};
 	struct reader reader = {.ended = list_ended, .arg = &listing};
 	enum outcome outcome;
 

@@ -5,7 +5,10 @@
  * Invariants:
  * 1. A page that is cut, malformed or contradicts itself is FAILED as a whole:
  *    no entry of it is handed out.
- * 2. No document type, no external entity is read; nesting and the length of
+ * 2. No name of a page has a slash in it. A store that ignores the delimiter
+ *    lists keys where directories should be: FAILED, not skipped as keys that
+ *    are no names, for the cells would be missing.
+ * 3. No document type, no external entity is read; nesting and the length of
  *    every text are capped.
  */
 #ifndef CELLDFS_S3_XML_H

@@ -167,7 +167,7 @@ static void test_encoding(void)
 	check_key("cells/plain", "plain");
 	check_key("cells/a+b", "a b");
 	check_key("cells/a%20b", "a b");
-	check_key("cells/a%2Bb%2fc%25", "a+b/c%");
+	check_key("cells/a%2Bb%3ac%25", "a+b:c%");
 	check_key("cells%2Fx", "x");
 	check_key("cells/%C3%A4\xc3\xa4", "\xc3\xa4\xc3\xa4");
 	check_key("cells/%FF%80", "\xff\x80");
@@ -220,6 +220,65 @@ static void test_directories(void)
 	CHECK_EQ(page.foreign, 2);
 	CHECK(page.count >= 1);
 	check_name(0, "", true);
+}
+
+/* The page of CONTENT has the one NAME. */
+static void check_stands(const char *content, const char *name, bool directory)
+{
+	CHECK_EQ(parse_around("cells/", content), OUTCOME_OK);
+	CHECK_EQ(page.count, 1);
+	check_name(0, name, directory);
+}
+
+static void check_ignored(const char *content, const char *key)
+{
+	char text[1024];
+
+	CHECK_EQ(parse_around("cells/", content), OUTCOME_FAILED);
+	snprintf(text, sizeof(text), "ignores the delimiter: it lists '%s'",
+		 key);
+	if (strstr(reason.text, text) == NULL)
+		CHECK_FAIL("'%s' is not in '%s'", text, reason.text);
+}
+
+/* What should have been gathered is listed one by one: cells would be missing,
+ * and "cells/a/own.json" must not pass for a key that is no name. */
+static void test_delimiter_is_ignored(void)
+{
+	static const char *const keys[][2] = {
+		{"cells/a/own.json", "cells/a/own.json"},
+		{"cells%2Fa%2fown.json", "cells/a/own.json"},
+		{"cells/a/", "cells/a/"},
+		{"cells//x", "cells//x"},
+		{"cells//", "cells//"},
+		{"cells/%0A/x", "cells/?/x"},
+	};
+	char content[1024];
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		snprintf(content, sizeof(content),
+			 "<CommonPrefixes><Prefix>cells/b/</Prefix>"
+			 "</CommonPrefixes><Contents><Key>%s</Key></Contents>",
+			 keys[i][0]);
+		check_ignored(content, keys[i][1]);
+	}
+	check_ignored("<CommonPrefixes><Prefix>cells/a/b/</Prefix>"
+		      "</CommonPrefixes>",
+		      "cells/a/b/");
+	check_ignored("<CommonPrefixes><Prefix>cells//b/</Prefix>"
+		      "</CommonPrefixes>",
+		      "cells//b/");
+
+	/* keys that are no names are there all the same */
+	check_stands("<CommonPrefixes><Prefix>cells//</Prefix>"
+		     "</CommonPrefixes>",
+		     "", true);
+	check_stands("<Contents><Key>cells/</Key></Contents>", "", false);
+	check_stands("<Contents><Key>cells/..</Key></Contents>", "..", false);
+	check_stands("<CommonPrefixes><Prefix>cells/../</Prefix>"
+		     "</CommonPrefixes>",
+		     "..", true);
+	check_foreign("nodes/a/b");
 }
 
 /* PREFIX and then COUNT times UNIT. */
@@ -601,6 +660,7 @@ int main(void)
 	RUN(test_nul_is_no_part_of_a_key);
 	RUN(test_below_another_prefix);
 	RUN(test_directories);
+	RUN(test_delimiter_is_ignored);
 	RUN(test_long_keys);
 	RUN(test_truncated);
 	RUN(test_token_length);

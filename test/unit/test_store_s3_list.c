@@ -197,6 +197,8 @@ static void test_no_page(void)
 		{200, NULL, NULL},
 		{200, "Content-Encoding: gzip\r\n", "\x1f\x8b"},
 		{200, NULL, "<ListBucketResult>" FILE_XML("cells/a")},
+		PAGE(FILE_XML("cells/a") FILE_XML("cells/b/own.json")
+			     LAST_PAGE),
 		{304, NULL, NULL},
 	};
 
