@@ -24,7 +24,8 @@ struct attempt {
 	bool begun;	     /* the request began to be sent */
 	bool again;	     /* libcurl wanted to send it once more */
 	bool headers_done;   /* the final block is complete */
-	bool too_large;
+	bool headers_too_large;
+	bool too_large; /* the body */
 	bool no_memory;
 };
 
@@ -171,7 +172,7 @@ static size_t take_header(char *line, size_t size, size_t count, void *arg)
 
 	attempt->header_bytes += len;
 	if (attempt->header_bytes > HTTP_HEADERS_MAX) {
-		attempt->too_large = true;
+		attempt->headers_too_large = true;
 		return 0;
 	}
 	if (attempt->headers_done)
@@ -426,6 +427,9 @@ static enum http_result judge(const struct http_pool *pool,
 	char text[sizeof(struct reason)];
 	const char *why;
 
+	if (attempt->headers_too_large)
+		return fail(attempt, HTTP_CAUSE_FAILED,
+			    "the headers are too large");
 	if (attempt->too_large)
 		return fail(attempt, HTTP_CAUSE_TOO_LARGE,
 			    "the answer is too large");

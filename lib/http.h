@@ -79,8 +79,10 @@ enum http_cause {
 	HTTP_CAUSE_NONE,      /* it was answered */
 	HTTP_CAUSE_TIMEOUT,   /* the deadline, or the limit for connecting */
 	HTTP_CAUSE_STOP,      /* the stop request */
-	HTTP_CAUSE_TOO_LARGE, /* headers or body beyond the cap */
-	HTTP_CAUSE_FAILED,    /* the network, TLS, the peer; or no memory */
+	HTTP_CAUSE_TOO_LARGE, /* the body, beyond the cap: the status and the
+			       * headers are whole */
+	HTTP_CAUSE_FAILED,    /* the network, TLS, the peer, headers beyond
+			       * the cap; or no memory */
 };
 
 struct http_response {

@@ -114,8 +114,18 @@ static bool wait_again(const struct limits *limits, int64_t wait_ms,
 	return waited == OUTCOME_OK && limits_left_ms(limits) > 0;
 }
 
+/* A status is good without the whole body, unless the body is what was asked
+ * for. */
+static bool has_status(enum http_result result,
+		       const struct http_response *response)
+{
+	return result == HTTP_ANSWERED ||
+	       (response->cause == HTTP_CAUSE_TOO_LARGE &&
+		response->status != 200);
+}
+
 /* Sends a read until it has an answer that is one. OK: RESPONSE is a status
- * below 300, 304 or 404. */
+ * below 300, 304 or 404. TOO_LARGE: it is 200. */
 static enum outcome read_call(struct store_s3 *s, const struct limits *limits,
 			      const struct s3_call *call, size_t body_max,
 			      struct http_response *response,
@@ -140,7 +150,7 @@ static enum outcome read_call(struct store_s3 *s, const struct limits *limits,
 		result = s3_send(&s->wire, &bounds, call, response, answer,
 				 &error, &by, &outcome);
 		status = response->status;
-		if (result != HTTP_ANSWERED) {
+		if (!has_status(result, response)) {
 			outcome = no_answer(response, outcome);
 			if (outcome == OUTCOME_TIMEOUT) {
 				if (limits_left_ms(limits) > 0)
@@ -226,8 +236,8 @@ static enum outcome op_get(struct store *store, const struct limits *limits,
 			    &response, answer);
 	if (outcome == OUTCOME_OK && response.status == 404)
 		outcome = OUTCOME_ABSENT;
-	else if (outcome == OUTCOME_OK && response.status == 304)
-		outcome = known ? OUTCOME_UNCHANGED : OUTCOME_FAILED;
+	else if (outcome == OUTCOME_OK && response.status == 304 && known)
+		outcome = OUTCOME_UNCHANGED;
 	else if (outcome == OUTCOME_OK)
 		outcome = take_object(object, &response, answer);
 	http_response_release(&response);
@@ -317,9 +327,12 @@ static enum outcome op_put_if(struct store *store, const struct limits *limits,
 		outcome = OUTCOME_UNKNOWN;
 	} else if (outcome == OUTCOME_OK) {
 		outcome = no_answer(&response, OUTCOME_OK);
-		/* no connection: nothing was sent, and it may come back */
+		/* no connection: nothing was sent, and it may come back; but a
+		 * page instead of reading on is a refusal */
 		if (outcome == OUTCOME_FAILED)
 			outcome = OUTCOME_TIMEOUT;
+		else if (outcome == OUTCOME_TOO_LARGE)
+			outcome = OUTCOME_FAILED;
 	}
 	http_response_release(&response);
 	return outcome;
@@ -341,7 +354,8 @@ static enum outcome op_remove(struct store *store, const struct limits *limits,
 	outcome = read_call(self(store), limits, &call, ERROR_MAX, &response,
 			    answer);
 	http_response_release(&response);
-	return outcome;
+	/* nobody wants to read the answer to this */
+	return outcome == OUTCOME_TOO_LARGE ? OUTCOME_OK : outcome;
 }
 
 static enum outcome op_list(struct store *store, const struct limits *limits,

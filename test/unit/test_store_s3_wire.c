@@ -230,6 +230,15 @@ static void test_get_known(void)
 	finish();
 }
 
+static void test_unsolicited_304(void)
+{
+	start();
+	PLAY({304});
+	CHECK_EQ(get(), OUTCOME_FAILED);
+	CHECK_STR(answer.reason.text, "status 304 to a read");
+	finish();
+}
+
 static void check_etag(const char *value, const char *wanted)
 {
 	char headers[1024];
@@ -295,6 +304,117 @@ static void test_large_body(void)
 	CHECK_EQ(object.body.len, 0);
 	finish();
 	free(body);
+}
+
+/* Only a record is too large. A status says what it says, however long the page
+ * is that comes with it. */
+static void test_large_answers(void)
+{
+	static const struct {
+		int status;
+		enum outcome wanted;
+	} rows[] = {
+		{404, OUTCOME_ABSENT},	 {403, OUTCOME_DENIED},
+		{401, OUTCOME_DENIED},	 {400, OUTCOME_FAILED},
+		{302, OUTCOME_FAILED},	 {206, OUTCOME_FAILED},
+		{500, OUTCOME_FAILED},	 {503, OUTCOME_FAILED},
+		{429, OUTCOME_NOT_DONE},
+	};
+	const size_t len = 8 * 1024 * 1024 + 1; /* beyond a page, too */
+	char *body = malloc(len);
+
+	CHECK(body != NULL);
+	memset(body, ' ', len);
+	start();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		/* no time for a third try */
+		patience_ms = rows[i].status >= 429 ? 500 * slow() : 20000;
+		PLAY({rows[i].status, NULL, body,
+		      .body_len = RECORD_READ_MAX + 1});
+		if (get() != rows[i].wanted)
+			CHECK_FAIL("get, %d: expected %s", rows[i].status,
+				   outcome_word(rows[i].wanted));
+		CHECK_EQ(answer.status, rows[i].status);
+		CHECK_EQ(object.body.len, 0);
+	}
+	patience_ms = 20000;
+	PLAY({403, NULL, body, .body_len = len});
+	CHECK_EQ(list(), OUTCOME_DENIED);
+	CHECK_EQ(delete (), OUTCOME_DENIED);
+	PLAY({200, NULL, body, .body_len = len});
+	CHECK_EQ(list(), OUTCOME_FAILED);
+	CHECK(strstr(answer.reason.text, "too large") != NULL);
+	CHECK_EQ(delete (), OUTCOME_OK);
+	finish();
+	free(body);
+}
+
+static void test_large_headers(void)
+{
+	static char headers[80 * 1024];
+	size_t len = 0;
+
+	while (len < sizeof(headers) - 100)
+		len += (size_t)snprintf(headers + len, sizeof(headers) - len,
+					"X-More: %050zu\r\n", len);
+	start();
+	PLAY({200, headers, "x"});
+	CHECK_EQ(get(), OUTCOME_FAILED);
+	CHECK(strstr(answer.reason.text, "headers are too large") != NULL);
+	CHECK_EQ(swap(), OUTCOME_UNKNOWN);
+	finish();
+}
+
+/* Refuses as soon as the headers are there, at length. */
+static void *refuse_at_length(void *arg)
+{
+	static char page[128 * 1024];
+	int fd = accept(*(int *)arg, NULL, NULL);
+	char head[8192] = "", byte;
+
+	CHECK(fd >= 0);
+	for (size_t n = 0; strstr(head, "\r\n\r\n") == NULL; n++) {
+		CHECK(n < sizeof(head) - 1);
+		CHECK_EQ(recv(fd, &byte, 1, 0), 1);
+		head[n] = byte;
+	}
+	memset(page, ' ', sizeof(page) - 1);
+	server_say(fd, "HTTP/1.1 403 No\r\nContent-Length: %zu\r\n\r\n",
+		   sizeof(page) - 1);
+	server_send(fd, page, sizeof(page) - 1);
+	shutdown(fd, SHUT_WR);
+	server_sleep_ms(200);
+	close(fd);
+	return NULL;
+}
+
+/* A write is never "too large": it was not sent, or nobody knows. */
+static void test_large_answer_to_a_put(void)
+{
+	static char body[16 * 1024 * 1024];
+	struct guard guard = {.kind = GUARD_ABSENT};
+	struct limits limits = within_ms(patience_ms);
+	struct attempt attempt = {"a"};
+	int port, fd = server_listen(1, &port);
+	char endpoint[64];
+	pthread_t thread;
+
+	start();
+	PLAY({403, NULL, body, .body_len = 128 * 1024});
+	CHECK_EQ(swap(), OUTCOME_UNKNOWN);
+	CHECK_EQ(requests_seen(), 1);
+	snprintf(endpoint, sizeof(endpoint), "http://127.0.0.1:%d", port);
+	setenv("AWS_ENDPOINT_URL_S3", endpoint, 1);
+	open_bucket("fleet");
+	pthread_create(&thread, NULL, refuse_at_length, &fd);
+	CHECK_EQ(store_put_if(store, &limits, KEY, body, sizeof(body), &guard,
+			      &attempt, etag, &answer),
+		 OUTCOME_FAILED);
+	CHECK(strstr(answer.reason.text, "not wholly sent: the answer is too "
+					 "large") != NULL);
+	pthread_join(thread, NULL);
+	close(fd);
+	finish();
 }
 
 /* --- What can be opened --------------------------------------------------- */
@@ -458,6 +578,10 @@ int main(void)
 	RUN(test_etag_as_it_is);
 	RUN(test_encoded_body);
 	RUN(test_large_body);
+	RUN(test_large_answer_to_a_put);
+	RUN(test_large_answers);
+	RUN(test_large_headers);
+	RUN(test_unsolicited_304);
 	RUN(test_names);
 	RUN(test_aws_hosts);
 	RUN(test_endpoints);
