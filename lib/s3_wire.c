@@ -214,6 +214,27 @@ static enum outcome sign(const struct s3_call *call,
 	return sigv4_sign(signature, &request, &sigv4_keys, &scope);
 }
 
+static bool is_code(const struct s3_error *error, const char *code)
+{
+	return strcmp(error->code, code) == 0;
+}
+
+/* Is it refused because the bucket is not in the region that was signed for? */
+static bool is_elsewhere(int status, const struct s3_error *error)
+{
+	return status == 301 || status == 307 ||
+	       is_code(error, "AuthorizationHeaderMalformed");
+}
+
+/* The region that was signed for has answered. */
+static void confirm_region(struct s3_wire *wire, const struct s3_signed *by)
+{
+	pthread_mutex_lock(&wire->lock);
+	if (strcmp(wire->region, by->region) == 0)
+		wire->redirected = false;
+	pthread_mutex_unlock(&wire->lock);
+}
+
 enum http_result s3_send(struct s3_wire *wire, const struct limits *limits,
 			 const struct s3_call *call,
 			 struct http_response *response, struct answer *answer,
@@ -249,6 +270,9 @@ enum http_result s3_send(struct s3_wire *wire, const struct limits *limits,
 		if (result == HTTP_ANSWERED && response->status >= 300)
 			s3_error_parse(error, response->body.bytes,
 				       response->body.len);
+		if (result == HTTP_ANSWERED &&
+		    !is_elsewhere(response->status, error))
+			confirm_region(wire, by);
 		tell(answer, response, result, error);
 	} else {
 		*outcome = reason_set(&answer->reason, OUTCOME_FAILED,
@@ -258,11 +282,6 @@ enum http_result s3_send(struct s3_wire *wire, const struct limits *limits,
 	keys_wipe(&keys);
 	target_release(&target);
 	return result;
-}
-
-static bool is_code(const struct s3_error *error, const char *code)
-{
-	return strcmp(error->code, code) == 0;
 }
 
 bool s3_keys_refused(int status, const struct s3_error *error)
@@ -284,25 +303,37 @@ bool s3_keys_refused(int status, const struct s3_error *error)
 static bool correct_region(struct s3_wire *wire,
 			   const struct http_response *response,
 			   const struct s3_error *error,
-			   const struct s3_signed *by)
+			   const struct s3_signed *by,
+			   struct s3_corrections *done, struct reason *reason)
 {
 	const char *region = http_header(response, "x-amz-bucket-region");
-	bool changed;
+	bool changed, in_turn;
 
 	if (!region)
 		region = error->region;
 	if (!region[0] || strlen(region) >= sizeof(wire->region) ||
 	    strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789-") !=
-		    strlen(region))
+		    strlen(region) ||
+	    strcmp(by->region, region) == 0)
 		return false;
 	pthread_mutex_lock(&wire->lock);
+	/* another call may have learned it first */
 	changed = strcmp(wire->region, region) != 0;
+	in_turn = done->region || (changed && wire->redirected);
+	if (changed)
+		wire->redirected = !in_turn;
 	memcpy(wire->region, region, strlen(region) + 1);
 	pthread_mutex_unlock(&wire->lock);
+	if (in_turn) {
+		(void)reason_set(reason, OUTCOME_FAILED,
+				 "the bucket's region is said to be %s, and "
+				 "there to be %s",
+				 by->region, region);
+		return false;
+	}
 	if (changed)
 		log_line(LOG_NOTICE, "the bucket is in the region %s", region);
-	/* another call may have learned it first */
-	return strcmp(by->region, region) != 0;
+	return done->region = true;
 }
 
 static bool clock_differs(const struct http_response *response,
@@ -317,9 +348,9 @@ static bool clock_differs(const struct http_response *response,
 bool s3_correct(struct s3_wire *wire, const struct limits *limits,
 		const struct http_response *response,
 		const struct s3_error *error, const struct s3_signed *by,
-		struct s3_corrections *done)
+		struct s3_corrections *done, struct reason *reason)
 {
-	struct reason reason = {""};
+	struct reason unsaid = {""}; /* the store's own word is better */
 	int status = response->status;
 
 	if (status == 403 && is_code(error, "RequestTimeTooSkewed")) {
@@ -335,14 +366,8 @@ bool s3_correct(struct s3_wire *wire, const struct limits *limits,
 		done->keys = true;
 		return credentials_reload(wire->credentials, limits,
 					  by->generation,
-					  &reason) == OUTCOME_OK;
+					  &unsaid) == OUTCOME_OK;
 	}
-	if (status == 301 || status == 307 ||
-	    is_code(error, "AuthorizationHeaderMalformed")) {
-		if (done->region)
-			return false;
-		done->region = true;
-		return correct_region(wire, response, error, by);
-	}
-	return false;
+	return is_elsewhere(status, error) &&
+	       correct_region(wire, response, error, by, done, reason);
 }

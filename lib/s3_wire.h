@@ -21,6 +21,7 @@ struct s3_wire {
 	pthread_mutex_t lock; /* guards the rest */
 	struct fleet fleet;
 	char region[64];
+	bool redirected; /* to that region, which has not answered yet */
 };
 
 /* One request. */
@@ -64,10 +65,12 @@ bool s3_keys_refused(int status, const struct s3_error *error);
 /* Can the refusal in RESPONSE, to a request that was signed BY that, be mended
  * for the next one? The clock by the answer's Date, if it differs from the time
  * that was signed; expired keys by reading them again, if others come; another
- * region by the store's word. Each at most once by DONE. */
+ * region by the store's word. Each at most once by DONE, and a region not if
+ * the one that names it was itself only named and has not answered since, over
+ * all calls: REASON tells both then, and the next call begins with the last. */
 bool s3_correct(struct s3_wire *wire, const struct limits *limits,
 		const struct http_response *response,
 		const struct s3_error *error, const struct s3_signed *by,
-		struct s3_corrections *done);
+		struct s3_corrections *done, struct reason *reason);
 
 #endif

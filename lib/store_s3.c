@@ -164,7 +164,7 @@ static enum outcome read_call(struct store_s3 *s, const struct limits *limits,
 		} else if (status < 300 || status == 304 || status == 404) {
 			return OUTCOME_OK;
 		} else if (s3_correct(&s->wire, limits, response, &error, &by,
-				      &corrected)) {
+				      &corrected, &answer->reason)) {
 			continue;
 		} else if (is_throttled(status, &error)) {
 			outcome = OUTCOME_NOT_DONE;
@@ -272,7 +272,8 @@ static enum outcome judge_put(struct store_s3 *s, const struct limits *limits,
 		answer->wait_ms = status == 409 ? 0 : throttle_ms(response);
 		return OUTCOME_NOT_DONE;
 	}
-	if (s3_correct(&s->wire, limits, response, error, by, &corrected)) {
+	if (s3_correct(&s->wire, limits, response, error, by, &corrected,
+		       &answer->reason)) {
 		answer->wait_ms = 1;
 		return OUTCOME_NOT_DONE;
 	}

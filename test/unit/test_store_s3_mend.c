@@ -75,6 +75,72 @@ static void test_region_once(void)
 	finish();
 }
 
+#define PING                                                                   \
+	{                                                                      \
+		301, EU                                                        \
+	}
+#define PONG                                                                   \
+	{                                                                      \
+		301, "x-amz-bucket-region: us-east-1\r\n"                      \
+	}
+
+static void check_names_both(void)
+{
+	CHECK(strstr(answer.reason.text, "eu-west-1") != NULL);
+	CHECK(strstr(answer.reason.text, "us-east-1") != NULL);
+}
+
+/* Each region names the other one: whoever tries a put again until it is done
+ * would do so every millisecond. */
+static void test_regions_in_turn(void)
+{
+	start();
+	PLAY(PING, PONG, PING, PONG, PING, PONG, GOOD);
+	CHECK_EQ(swap(), OUTCOME_NOT_DONE);
+	CHECK_EQ(swap(), OUTCOME_FAILED);
+	check_names_both();
+	CHECK_EQ(requests_seen(), 2);
+	/* the next write has its try again, no more */
+	CHECK_EQ(create(), OUTCOME_NOT_DONE);
+	CHECK_EQ(create(), OUTCOME_FAILED);
+	check_names_both();
+	CHECK_EQ(get(), OUTCOME_FAILED);
+	check_names_both();
+	CHECK_EQ(requests_seen(), 6);
+	CHECK_EQ(swap(), OUTCOME_OK);
+	finish();
+}
+
+/* Three of them that never come back to the one before. */
+static void test_regions_in_a_circle(void)
+{
+	start();
+	PLAY(PING, {301, "x-amz-bucket-region: eu-north-1\r\n"}, PONG,
+	     {301, EU}, GOOD);
+	CHECK_EQ(swap(), OUTCOME_NOT_DONE);
+	CHECK_EQ(swap(), OUTCOME_FAILED);
+	CHECK_EQ(swap(), OUTCOME_NOT_DONE);
+	CHECK_EQ(swap(), OUTCOME_FAILED);
+	/* where the last one pointed to is where it is */
+	CHECK_EQ(swap(), OUTCOME_OK);
+	check_scope(4, NULL, "eu-west-1");
+	finish();
+}
+
+/* A bucket that has been found and then moves is followed, each time. */
+static void test_bucket_moves(void)
+{
+	start();
+	PLAY(PING, GOOD, PONG, {412, NULL, NULL}, PING, GOOD);
+	CHECK_EQ(swap(), OUTCOME_NOT_DONE);
+	CHECK_EQ(swap(), OUTCOME_OK);
+	CHECK_EQ(swap(), OUTCOME_NOT_DONE);
+	CHECK_EQ(swap(), OUTCOME_REJECTED);
+	CHECK_EQ(swap(), OUTCOME_NOT_DONE);
+	CHECK_EQ(swap(), OUTCOME_OK);
+	finish();
+}
+
 static void test_no_region(void)
 {
 	static const char *const headers[] = {
@@ -420,6 +486,9 @@ int main(void)
 	RUN(test_region);
 	RUN(test_region_for_the_next_put);
 	RUN(test_region_once);
+	RUN(test_regions_in_turn);
+	RUN(test_regions_in_a_circle);
+	RUN(test_bucket_moves);
 	RUN(test_no_region);
 	RUN(test_no_other_host);
 	RUN(test_rotated_keys);
