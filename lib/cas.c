@@ -117,6 +117,7 @@ static enum settled read_back_once(struct put *put)
 	const struct cas_write *write = put->write;
 	struct limits limits = try_bounds(put);
 	struct object found;
+	struct guard shown;
 	enum settled settled = SETTLED_SUPERSEDED;
 	struct answer answer = {0};
 	enum outcome outcome;
@@ -139,6 +140,11 @@ static enum settled read_back_once(struct put *put)
 		settled = SETTLED_OURS;
 	else if (guard_matches(&write->guard, found.etag))
 		settled = SETTLED_NOT_YET;
+	else if (write->guard.kind == GUARD_MATCH &&
+		 guard_of_etag(&shown, found.etag, NULL) != OUTCOME_OK)
+		/* no ETag says that it is not the guarded version, on which a
+		 * request that is under way can still land */
+		settled = SETTLED_UNREADABLE;
 	else if (write->disproves &&
 		 write->disproves(write->disproves_arg, &found))
 		settled = SETTLED_NEVER;

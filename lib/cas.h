@@ -37,7 +37,8 @@ struct cas_write {
 };
 
 struct cas_result {
-	char etag[ETAG_SIZE]; /* OK: the new version's */
+	char etag[ETAG_SIZE]; /* OK: the new version's; "" = not known: the read
+			       * that settled it came without one */
 	bool sent;	      /* a request has left, or was refused for good;
 			       * false: the write may be tried anew as if it
 			       * had not been */
