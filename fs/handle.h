@@ -108,7 +108,8 @@ struct handle_intent {
 void handle_intent(struct handle *handle, struct handle_intent *intent);
 
 /* A write through this file was applied: it shows BODY (whose buffer changes
- * hands) as GLIMPSE, and the new ETag is its guard. */
+ * hands) as GLIMPSE, and the new ETag is its guard. If that is not known, there
+ * is no guard that a write could go under until the file reads again. */
 void handle_applied(struct handle *handle, struct buf *body,
 		    const struct glimpse *glimpse);
 

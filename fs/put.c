@@ -65,11 +65,14 @@ static void remember(struct mount *mount, const struct limits *limits,
 			? now.latest_ms
 			: clock_wall_ms();
 	written->at_ms = written->fetched_ms = clock_boot_ms();
-	written->fetched = true;
-	/* without memory to read it the next one asks the store */
-	if (fetch_judge(written, put->kind, put->body, put->len) != OUTCOME_OK)
-		written->fetched = false;
-	seen_exists(mount->seen, put->key, written, ticket);
+	written->fetched = fetch_judge(written, put->kind, put->body,
+				       put->len) == OUTCOME_OK;
+	/* without its ETag, or memory to read it, the next one asks the store
+	 */
+	if (written->fetched && written->etag[0])
+		seen_exists(mount->seen, put->key, written, ticket);
+	else
+		seen_absent(mount->seen, put->key, ticket);
 }
 
 enum outcome put_send(struct mount *mount, const struct limits *limits,
@@ -115,8 +118,12 @@ static void describe(const struct put *put, enum outcome outcome,
 	if (answer->request_id[0])
 		snprintf(request, sizeof(request), "; request %s",
 			 answer->request_id);
-	if (put->applied)
+	if (put->applied && put->result.etag[0])
 		snprintf(etag, sizeof(etag), "; ETag now %s", put->result.etag);
+	else if (put->applied)
+		snprintf(etag, sizeof(etag),
+			 "; the new ETag is not known: read the record before "
+			 "it is written again");
 	snprintf(text, PUT_TEXT_SIZE, "%s%s%s%s%s%s%s%s%s",
 		 put->applied && outcome != OUTCOME_OK ? "applied, " : "",
 		 outcome_word(outcome), guarded ? "; " : "",

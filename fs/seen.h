@@ -50,6 +50,9 @@ uint64_t seen_ticket(struct seen *seen);
  * ETag that an earlier fetch had shown stays. */
 void seen_exists(struct seen *seen, const char *key,
 		 const struct glimpse *glimpse, uint64_t ticket);
+
+/* Reports that there is no such record, or that it was replaced by what nobody
+ * knows: it is forgotten. */
 void seen_absent(struct seen *seen, const char *key, uint64_t ticket);
 
 /* Texts about a record that are kept for a while. */

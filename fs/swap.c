@@ -113,8 +113,8 @@ static enum outcome find_guard(struct swap *swap)
 		return reason_set(swap->reason, OUTCOME_FAILED,
 				  "the store sent no usable ETag with this "
 				  "record: it cannot be guarded");
-	swap->known = intent.known;
-	if (intent.known)
+	swap->known = intent.known && intent.glimpse.fetched;
+	if (swap->known)
 		swap->guarded = intent.glimpse;
 	return OUTCOME_OK;
 }

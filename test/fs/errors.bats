@@ -402,6 +402,32 @@ settled() {
 	PY
 }
 
+@test "a write that was settled by a read without an ETag: applied, and guarded by nothing until it is read" {
+	owned
+	rules later 'put_if * lose x1' 'get * noetag x1'
+	py "$DIR/later.rules" "$DIR/m.rules" <<-'PY'
+		fd = rdwr_and_read()
+		os.rename(*a)
+		wr(fd, rec('a', 2))
+		said = os.getxattr(fd, 'user.celld.outcome').decode()
+		eq(said.startswith('applied; If-Match: "'), True)
+		eq('; the new ETag is not known' in said, True)
+		eq('ETag now' in said, False)
+		eq(err(etag, fd), 'ENODATA')
+		calls()
+		eq(err(wr, fd, rec('a', 3)), 'EIO')
+		said = os.getxattr(fd, 'user.celld.outcome').decode()
+		eq('cannot be guarded' in said, True)
+		eq(sent(), '0 0 0')
+		# by path it is asked for, not remembered without its ETag
+		eq(etag()[:1], '"')
+		eq(sent(), '1 0 0')
+		eq(rd(fd), rec('a', 2))
+		wr(fd, rec('a', 3))
+		eq(rd(fd), rec('a', 3))
+	PY
+}
+
 @test "EINTR: interrupted before the PUT was sent" {
 	owned
 	rules m 'put_if * delay 20000'
