@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 const char *source_env(const char *name)
@@ -57,13 +58,20 @@ static enum outcome read_all(char *out, size_t size, int fd, const char *path,
 	return OUTCOME_OK;
 }
 
+/* What a variable names that has to name a file, and there is none. */
+static bool is_null_device(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
+}
+
 static enum outcome read_open_file(struct source_text *text, int fd,
 				   const char *path, struct reason *reason)
 {
 	enum outcome outcome;
 	struct stat st;
 
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+	if (fstat(fd, &st) != 0 ||
+	    (!S_ISREG(st.st_mode) && !is_null_device(&st)))
 		return reason_set(reason, OUTCOME_INVALID,
 				  "%s is not a plain file", path);
 	if (st.st_size > SECRET_FILE_MAX)

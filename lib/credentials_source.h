@@ -28,9 +28,9 @@ struct source_text {
 	size_t size;
 };
 
-/* Reads the file PATH whole. On success TEXT is to be released. OK; ABSENT:
- * there is no such file; DENIED: not readable; INVALID: not a plain file, too
- * large, a NUL in it; NO_MEMORY. */
+/* Reads the file PATH whole; /dev/null is an empty one. On success TEXT is to be
+ * released. OK; ABSENT: there is no such file; DENIED: not readable; INVALID:
+ * not a plain file, too large, a NUL in it; NO_MEMORY. */
 enum outcome source_read_file(struct source_text *text, const char *path,
 			      struct reason *reason) MUST_CHECK;
 

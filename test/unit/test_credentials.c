@@ -44,6 +44,15 @@ static void test_nowhere(void)
 	finish();
 }
 
+static void check_site(const char *region, const char *endpoint)
+{
+	struct site site;
+
+	CHECK_EQ(credentials_site(&site, &reason), OUTCOME_OK);
+	CHECK_STR(site.region, region);
+	CHECK_STR(site.endpoint, endpoint);
+}
+
 /* --- The files ------------------------------------------------------------ */
 
 static void test_profiles(void)
@@ -120,6 +129,37 @@ static void test_file_places(void)
 	finish();
 }
 
+/* /dev/null is how one says that there is no such file. */
+static void test_null_device(void)
+{
+	char path[256];
+
+	start();
+	write_file(".aws/config", "[default]\nregion=r-config\n");
+	write_file(".aws/credentials", "[default]\naws_access_key_id=AK\n"
+				       "aws_secret_access_key=hush\n");
+	check_file_keys("AK", "hush", "");
+	check_site("r-config", "");
+	set_env("AWS_CONFIG_FILE", "/dev/null");
+	check_file_keys("AK", "hush", "");
+	check_site("", "");
+	set_env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
+	CHECK_EQ(get_afresh(), OUTCOME_DENIED);
+	check_reason("no credentials");
+	set_env("AWS_PROFILE", "p");
+	CHECK_EQ(get_afresh(), OUTCOME_INVALID);
+	check_reason("'p'");
+	clear_env();
+	snprintf(path, sizeof(path), "%s/.aws/config", home);
+	CHECK_EQ(unlink(path), 0);
+	CHECK_EQ(symlink("/dev/null", path), 0);
+	check_file_keys("AK", "hush", "");
+	set_env("AWS_CONFIG_FILE", "/dev/full");
+	CHECK_EQ(get_afresh(), OUTCOME_INVALID);
+	check_reason("plain file");
+	finish();
+}
+
 static void test_malformed_files(void)
 {
 	static const struct {
@@ -173,15 +213,6 @@ static void test_malformed_files(void)
 
 /* --- The site ------------------------------------------------------------- */
 
-static void check_site(const char *region, const char *endpoint)
-{
-	struct site site;
-
-	CHECK_EQ(credentials_site(&site, &reason), OUTCOME_OK);
-	CHECK_STR(site.region, region);
-	CHECK_STR(site.endpoint, endpoint);
-}
-
 static void test_site(void)
 {
 	static const char *const no_regions[] = {"a b", "a/b", "a.b", "a#",
@@ -232,6 +263,7 @@ int main(void)
 	RUN(test_profiles);
 	RUN(test_both_files);
 	RUN(test_file_places);
+	RUN(test_null_device);
 	RUN(test_malformed_files);
 	RUN(test_site);
 	machine_stop();
