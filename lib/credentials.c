@@ -10,13 +10,13 @@
 #include <strings.h>
 
 #define POLL_MS 20 /* how often a waiting thread looks */
-#define RETRY_GOOD_MS                                                          \
-	30000		   /* a renewal that failed, while the keys are good   \
-			    */
-#define RETRY_NONE_MS 1000 /* the sources refused, and there are no keys */
-#define RELOAD_PAUSE_MS                                                        \
-	1000 /* between two reloads that the store asked for                   \
-	      */
+
+/* How long not to ask: after a renewal that failed, while the keys are good;
+ * after the sources refused, and there are no keys; between two reloads that
+ * the store asked for. */
+#define RETRY_GOOD_MS	30000
+#define RETRY_NONE_MS	1000
+#define RELOAD_PAUSE_MS 1000
 
 struct credentials {
 	struct http_pool *pool;
@@ -99,6 +99,22 @@ static enum outcome from_environment(struct keys *keys, struct reason *reason)
 			    reason);
 }
 
+/* Keys for the token of IDENTITY, from STS where the bucket is. */
+static enum outcome exchange(struct keys *keys, struct credentials *c,
+			     const struct limits *limits,
+			     struct web_identity identity,
+			     struct reason *reason)
+{
+	struct site site;
+	enum outcome outcome = credentials_site(&site, reason);
+
+	if (outcome != OUTCOME_OK)
+		return outcome;
+	identity.region = site.region;
+	return source_web_identity(keys, c->pool, limits, &identity,
+				   c->allow_http, reason);
+}
+
 static enum outcome from_web_identity(struct keys *keys, struct credentials *c,
 				      const struct limits *limits,
 				      struct reason *reason)
@@ -108,20 +124,13 @@ static enum outcome from_web_identity(struct keys *keys, struct credentials *c,
 		.role_arn = source_env("AWS_ROLE_ARN"),
 		.session_name = source_env("AWS_ROLE_SESSION_NAME"),
 	};
-	struct site site;
-	enum outcome outcome;
 
 	if (identity.token_file == NULL)
 		return OUTCOME_ABSENT;
 	if (identity.role_arn == NULL)
 		return reason_set(reason, OUTCOME_INVALID,
 				  "AWS_ROLE_ARN is not set");
-	outcome = credentials_site(&site, reason);
-	if (outcome != OUTCOME_OK)
-		return outcome;
-	identity.region = site.region;
-	return source_web_identity(keys, c->pool, limits, &identity,
-				   c->allow_http, reason);
+	return exchange(keys, c, limits, identity, reason);
 }
 
 /* The word for what PROFILE asks for and celldfs does not do; NULL: nothing. */
@@ -155,8 +164,6 @@ static enum outcome use_profile(struct keys *keys, struct credentials *c,
 		.role_arn = profile->role_arn,
 		.session_name = profile->role_session_name,
 	};
-	struct site site;
-	enum outcome outcome;
 
 	if (word != NULL)
 		return reason_set(reason, OUTCOME_INVALID,
@@ -168,12 +175,7 @@ static enum outcome use_profile(struct keys *keys, struct credentials *c,
 			return reason_set(reason, OUTCOME_INVALID,
 					  "the profile '%s' has no role_arn",
 					  profile->name);
-		outcome = credentials_site(&site, reason);
-		if (outcome != OUTCOME_OK)
-			return outcome;
-		identity.region = site.region;
-		return source_web_identity(keys, c->pool, limits, &identity,
-					   c->allow_http, reason);
+		return exchange(keys, c, limits, identity, reason);
 	}
 	if (profile->access_key[0] == '\0' && profile->secret_key[0] == '\0')
 		return OUTCOME_ABSENT;

@@ -6,8 +6,8 @@
 
 #include "check.h"
 #include "http_server.h"
+#include "surroundings.h"
 
-#include "clock.h"
 #include "credentials.h"
 
 #include <errno.h>
@@ -122,40 +122,7 @@ static inline void set_env_list(const char *name, ...)
 
 static inline void clear_env(void)
 {
-	static const char *const names[] = {
-		"AWS_ACCESS_KEY_ID",
-		"AWS_SECRET_ACCESS_KEY",
-		"AWS_SESSION_TOKEN",
-		"AWS_PROFILE",
-		"AWS_SHARED_CREDENTIALS_FILE",
-		"AWS_CONFIG_FILE",
-		"AWS_WEB_IDENTITY_TOKEN_FILE",
-		"AWS_ROLE_ARN",
-		"AWS_ROLE_SESSION_NAME",
-		"AWS_ENDPOINT_URL_STS",
-		"AWS_ENDPOINT_URL_S3",
-		"AWS_ENDPOINT_URL",
-		"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
-		"AWS_REGION",
-		"AWS_DEFAULT_REGION",
-		"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-		"AWS_CONTAINER_CREDENTIALS_FULL_URI",
-		"AWS_CONTAINER_AUTHORIZATION_TOKEN",
-		"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-		"AWS_EC2_METADATA_DISABLED",
-		"AWS_EC2_METADATA_SERVICE_ENDPOINT",
-		"AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE",
-		"http_proxy",
-		"https_proxy",
-		"HTTPS_PROXY",
-		"all_proxy",
-		"ALL_PROXY",
-		"no_proxy",
-		"NO_PROXY",
-	};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		unsetenv(names[i]);
+	forget_settings();
 	set_env("HOME", home);
 }
 
@@ -172,11 +139,6 @@ static inline void finish(void)
 {
 	credentials_free(credentials);
 	http_pool_free(pool);
-}
-
-static inline struct limits within_ms(int64_t ms)
-{
-	return (struct limits){.deadline_ms = clock_boot_ms() + ms};
 }
 
 /* Secrets of all tests have "hush" in them. */

@@ -5,10 +5,9 @@
 
 #include "check.h"
 #include "http_server.h"
+#include "surroundings.h"
 
-#include "clock.h"
 #include "http.h"
-#include "stop.h"
 
 #define BODY_MAX 4096
 
@@ -16,19 +15,6 @@ static struct http_pool *pool;
 static struct server *server;
 static struct http_response response;
 static char url[256];
-
-/* What the machine has set must not matter. */
-static inline void clear_environment(void)
-{
-	static const char *const names[] = {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE",
-					    "SSL_CERT_FILE", "http_proxy",
-					    "https_proxy",   "HTTPS_PROXY",
-					    "all_proxy",     "ALL_PROXY",
-					    "no_proxy",	     "NO_PROXY"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		unsetenv(names[i]);
-}
 
 static inline void start(void)
 {
@@ -48,11 +34,6 @@ static inline void finish(void)
 	http_pool_free(pool);
 	server_stop(server);
 	free(server);
-}
-
-static inline struct limits within_ms(int64_t ms)
-{
-	return (struct limits){.deadline_ms = clock_boot_ms() + ms};
 }
 
 static inline enum http_result perform(const char *method, const void *body,

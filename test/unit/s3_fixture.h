@@ -6,8 +6,8 @@
 
 #include "check.h"
 #include "http_server.h"
+#include "surroundings.h"
 
-#include "clock.h"
 #include "sigv4.h"
 #include "store_s3.h"
 
@@ -392,35 +392,9 @@ static void write_keys(const char *key)
 /* An environment with one key, the server's endpoint, and nothing else. */
 static void set_environment(void)
 {
-	static const char *const names[] = {
-		"AWS_ACCESS_KEY_ID",
-		"AWS_SECRET_ACCESS_KEY",
-		"AWS_SESSION_TOKEN",
-		"AWS_PROFILE",
-		"AWS_SHARED_CREDENTIALS_FILE",
-		"AWS_WEB_IDENTITY_TOKEN_FILE",
-		"AWS_ROLE_ARN",
-		"AWS_ENDPOINT_URL",
-		"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
-		"AWS_REGION",
-		"AWS_DEFAULT_REGION",
-		"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-		"AWS_CONTAINER_CREDENTIALS_FULL_URI",
-		"AWS_CA_BUNDLE",
-		"CURL_CA_BUNDLE",
-		"SSL_CERT_FILE",
-		"http_proxy",
-		"https_proxy",
-		"HTTPS_PROXY",
-		"all_proxy",
-		"ALL_PROXY",
-		"no_proxy",
-		"NO_PROXY",
-	};
 	char text[128];
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		unsetenv(names[i]);
+	forget_settings();
 	setenv("HOME", home, 1);
 	snprintf(text, sizeof(text), "%s/none", home);
 	setenv("AWS_CONFIG_FILE", text, 1);
@@ -441,11 +415,6 @@ static void use_keys_file(const char *key)
 	snprintf(path, sizeof(path), "%s/keys", home);
 	setenv("AWS_SHARED_CREDENTIALS_FILE", path, 1);
 	write_keys(key);
-}
-
-static struct limits within_ms(int64_t ms)
-{
-	return (struct limits){.deadline_ms = clock_boot_ms() + ms};
 }
 
 static enum outcome try_open(const char *name, bool allow_http,

@@ -474,7 +474,7 @@ static void test_early_answer(void)
 int main(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	clear_environment();
+	forget_settings();
 	RUN(test_closed_at_every_stage);
 	RUN(test_closed_while_idle);
 	RUN(test_keep_alive);

@@ -539,7 +539,7 @@ static void test_no_secret(void)
 int main(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	clear_environment();
+	forget_settings();
 	RUN(test_ends_while_hanging);
 	RUN(test_ends_while_connecting);
 	RUN(test_ends_in_handshake);
