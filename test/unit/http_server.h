@@ -282,6 +282,22 @@ static inline int server_listen(int backlog, int *port)
 	return fd;
 }
 
+/* Without a server: takes one connection from the socket LISTENER and reads the
+ * headers of its request, no further. */
+static inline int server_accept_head(int listener)
+{
+	int fd = accept(listener, NULL, NULL);
+	char head[8192] = "", byte;
+
+	CHECK(fd >= 0);
+	for (size_t n = 0; strstr(head, "\r\n\r\n") == NULL; n++) {
+		CHECK(n < sizeof(head) - 1);
+		CHECK_EQ(recv(fd, &byte, 1, 0), 1);
+		head[n] = byte;
+	}
+	return fd;
+}
+
 /* SERVER is zeroed but for what the test chose. */
 static inline void server_start(struct server *server)
 {

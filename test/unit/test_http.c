@@ -431,15 +431,8 @@ static void test_too_large(void)
  * kernel's buffers do. */
 static void *refuse_early(void *arg)
 {
-	int fd = accept(*(int *)arg, NULL, NULL);
-	char head[256] = "", byte;
+	int fd = server_accept_head(*(int *)arg);
 
-	CHECK(fd >= 0);
-	for (size_t n = 0; strstr(head, "\r\n\r\n") == NULL; n++) {
-		CHECK(n < sizeof(head) - 1);
-		CHECK_EQ(recv(fd, &byte, 1, 0), 1);
-		head[n] = byte;
-	}
 	server_reply(fd, 403, "Connection: close\r\n", "no");
 	shutdown(fd, SHUT_WR);
 	server_sleep_ms(200);

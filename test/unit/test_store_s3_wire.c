@@ -369,15 +369,8 @@ static void test_large_headers(void)
 static void *refuse_at_length(void *arg)
 {
 	static char page[128 * 1024];
-	int fd = accept(*(int *)arg, NULL, NULL);
-	char head[8192] = "", byte;
+	int fd = server_accept_head(*(int *)arg);
 
-	CHECK(fd >= 0);
-	for (size_t n = 0; strstr(head, "\r\n\r\n") == NULL; n++) {
-		CHECK(n < sizeof(head) - 1);
-		CHECK_EQ(recv(fd, &byte, 1, 0), 1);
-		head[n] = byte;
-	}
 	memset(page, ' ', sizeof(page) - 1);
 	server_say(fd, "HTTP/1.1 403 No\r\nContent-Length: %zu\r\n\r\n",
 		   sizeof(page) - 1);
