@@ -112,42 +112,48 @@ static bool back_off(struct put *put)
 	return outcome == OUTCOME_OK;
 }
 
-static enum settled read_back_once(struct put *put)
+/* What the version that is there says of the write. */
+static enum settled judge(const struct put *put, const struct object *found)
 {
 	const struct cas_write *write = put->write;
+	struct guard shown;
+
+	if (strcmp(found->attempt.hex, put->attempt.hex) == 0)
+		return SETTLED_OURS;
+	if (guard_matches(&write->guard, found->etag))
+		return SETTLED_NOT_YET;
+	/* no ETag says that it is not the guarded version, on which a request
+	 * that is under way can still land */
+	if (write->guard.kind == GUARD_MATCH &&
+	    guard_of_etag(&shown, found->etag, NULL) != OUTCOME_OK)
+		return SETTLED_UNREADABLE;
+	if (write->disproves && write->disproves(write->disproves_arg, found))
+		return SETTLED_NEVER;
+	return SETTLED_SUPERSEDED;
+}
+
+static enum settled read_back_once(struct put *put)
+{
 	struct limits limits = try_bounds(put);
 	struct object found;
-	struct guard shown;
-	enum settled settled = SETTLED_SUPERSEDED;
+	enum settled settled = SETTLED_UNREADABLE;
 	struct answer answer = {0};
 	enum outcome outcome;
 
 	object_init(&found);
 	put->result->gets++;
-	outcome = store_get(put->store, &limits, write->key, NULL, &found,
+	outcome = store_get(put->store, &limits, put->write->key, NULL, &found,
 			    &answer);
 	/* the answer that is told is the PUT's; this one may ask for a pause */
 	put->result->answer.wait_ms = answer.wait_ms;
-	if (outcome == OUTCOME_ABSENT)
-		settled = write->guard.kind == GUARD_ABSENT
+	if (outcome == OUTCOME_OK)
+		settled = judge(put, &found);
+	else if (outcome == OUTCOME_ABSENT)
+		settled = put->write->guard.kind == GUARD_ABSENT
 				  ? SETTLED_NOT_YET
 				  : SETTLED_SUPERSEDED;
 	else if (outcome == OUTCOME_TOO_LARGE)
 		settled = SETTLED_SUPERSEDED; /* no record that we sent */
-	else if (outcome != OUTCOME_OK)
-		settled = SETTLED_UNREADABLE;
-	else if (strcmp(found.attempt.hex, put->attempt.hex) == 0)
-		settled = SETTLED_OURS;
-	else if (guard_matches(&write->guard, found.etag))
-		settled = SETTLED_NOT_YET;
-	else if (write->guard.kind == GUARD_MATCH &&
-		 guard_of_etag(&shown, found.etag, NULL) != OUTCOME_OK)
-		/* no ETag says that it is not the guarded version, on which a
-		 * request that is under way can still land */
-		settled = SETTLED_UNREADABLE;
-	else if (write->disproves &&
-		 write->disproves(write->disproves_arg, &found))
-		settled = SETTLED_NEVER;
 	if (settled == SETTLED_OURS)
 		memcpy(put->result->etag, found.etag, ETAG_SIZE);
 	object_release(&found);
