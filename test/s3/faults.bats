@@ -185,6 +185,17 @@ both() {
 		'PUT * answer 301 PermanentRedirect x-amz-bucket-region=eu-west-1'
 }
 
+@test "regions that name each other in turn: EIO after one more try" {
+	local redirect='answer 301 PermanentRedirect x-amz-bucket-region'
+
+	mounted
+	both "EIO 0 2 0" "PUT KEY $redirect=eu-west-1 x1" \
+		"PUT KEY $redirect=us-east-1 x1"
+	becomes read "EIO 2 0 0" "GET KEY $redirect=eu-west-1 x1" \
+		"GET KEY $redirect=us-east-1 x1"
+	both "0 0 1 0"
+}
+
 @test "403: EACCES at once" {
 	mounted
 	both "EACCES 0 1 0" '* * answer 403 AccessDenied'
@@ -225,6 +236,12 @@ both() {
 @test "a PUT's answer without an ETag is settled by reading back" {
 	mounted
 	both "0 1 1 0" 'PUT KEY set ETag='
+}
+
+@test "a read-back without an ETag: what is ours is applied, what is not is read again" {
+	mounted
+	both "0 1 1 0" 'PUT KEY lose x1' 'GET KEY set ETag= x1'
+	becomes write "0 2 2 0" 'PUT KEY drop x1' 'GET KEY set ETag= x1'
 }
 
 @test "a record without an ETag, or with a weak one, can be read but not guarded" {
@@ -277,6 +294,14 @@ os.write(f, a[1].encode())' "$DIR/m/cells/c/own" "$(own a 2)")" EIO
 	both "0 0 1 0" 'PUT KEY gzip'
 	becomes read "EIO [1-4] 0 0" 'GET KEY gzip'
 	becomes list "EIO 0 0 [1-4]" 'LIST * gzip'
+}
+
+@test "a store that ignores the delimiter of a listing is EIO" {
+	local key=${STORE#s3://*/}/cells/a/own.json
+
+	mounted
+	becomes list "EIO 0 0 1" "LIST * body <ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>$key</Key></Contents></ListBucketResult>"
+	grep "the store ignores the delimiter: it lists '$key'" "$DIR/m.log"
 }
 
 @test "a listing that is no listing, or never ends, is EIO" {
