@@ -228,17 +228,21 @@ static enum outcome no_more(struct claim *claim)
 	return OUTCOME_OK;
 }
 
-/* A release may have happened. OK: nothing is held any more; UNKNOWN: it is
- * still there, and has to be released again. */
-static enum outcome settle_release(struct mount *mount,
-				   const struct limits *limits,
-				   struct claim *claim, struct reason *why)
+/* A release may have happened, or the ETag of what we hold did not come. OK:
+ * nothing is held any more; UNKNOWN: it is still there, to be released. */
+static enum outcome find_ours(struct mount *mount, const struct limits *limits,
+			      struct claim *claim, struct reason *why)
 {
 	enum outcome outcome = look(mount, limits, claim, why);
+	const struct glimpse *last = &claim->last;
 
 	if (outcome != OUTCOME_OK)
 		return outcome;
-	if (strcmp(claim->last.etag, claim->etag) != 0)
+	if (!claim->etag[0] && last->form == GUARDED_OWN &&
+	    strcmp(last->own.node, claim->ours.node) == 0 &&
+	    last->own.epoch == claim->ours.epoch)
+		memcpy(claim->etag, last->etag, ETAG_SIZE);
+	if (!claim->etag[0] || strcmp(last->etag, claim->etag) != 0)
 		return no_more(claim);
 	return OUTCOME_UNKNOWN;
 }
@@ -254,8 +258,8 @@ enum outcome claim_release(struct mount *mount, const struct limits *limits,
 		(void)no_more(claim);
 		return outcome;
 	}
-	if (claim->release_unsure) {
-		outcome = settle_release(mount, limits, claim, why);
+	if (claim->release_unsure || !claim->etag[0]) {
+		outcome = find_ours(mount, limits, claim, why);
 		if (outcome != OUTCOME_UNKNOWN)
 			return outcome;
 	}
