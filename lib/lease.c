@@ -97,34 +97,26 @@ static void write_next(struct lease_holder *holder, int64_t at_ms)
 	holder->next_ms = at_ms;
 }
 
-/* "Soon": ttl/20, a quarter more or less, so that two never keep step. */
-static int64_t soon(const struct lease_holder *holder,
+/* When to try again: after ttl/20, a quarter more or less, so that two never
+ * keep step, or as long as the store wishes; but never after more than half of
+ * what is left of the authority. */
+static int64_t soon(const struct lease_holder *holder, int64_t wait_ms,
 		    const struct lease_now *now)
 {
+	int64_t most_ms = holder->config.ttl_ms / 2;
 	int64_t pause_ms = holder->config.ttl_ms / 20;
 	char digits[3] = {now->fresh.hex[0], now->fresh.hex[1], 0};
 
+	if (holder->state != LEASE_ACQUIRING)
+		most_ms = (holder->until_ms - now->boot_ms) / 2;
 	pause_ms = pause_ms * 3 / 4 +
 		   pause_ms / 2 * strtol(digits, NULL, 16) / 255;
+	if (pause_ms < wait_ms)
+		pause_ms = wait_ms;
+	pause_ms = least(pause_ms, most_ms);
 	if (pause_ms < PAUSE_LEAST_MS)
 		pause_ms = PAUSE_LEAST_MS;
 	return now->boot_ms + pause_ms;
-}
-
-/* The same, heeding a store that asks for more time, but never for more than
- * half of what is left of the authority. */
-static int64_t soon_as_asked(const struct lease_holder *holder,
-			     const struct lease_event *event,
-			     const struct lease_now *now)
-{
-	int64_t most_ms = holder->config.ttl_ms / 2;
-	int64_t at_ms = soon(holder, now);
-
-	if (holder->state != LEASE_ACQUIRING)
-		most_ms = (holder->until_ms - now->boot_ms) / 2;
-	if (now->boot_ms + least(event->wait_ms, most_ms) > at_ms)
-		at_ms = now->boot_ms + least(event->wait_ms, most_ms);
-	return at_ms;
 }
 
 /* The try that made OBJECT; NULL: it is not ours, or from long ago. */
@@ -145,7 +137,7 @@ static void take(struct lease_holder *holder, int64_t anchor_ms,
 	struct guard guard;
 
 	if (guard_of_etag(&guard, etag, &holder->reason) != OUTCOME_OK) {
-		read_next(holder, soon(holder, now));
+		read_next(holder, soon(holder, 0, now));
 		return;
 	}
 	/* the guard of all others never holds again */
@@ -222,7 +214,7 @@ static void write_over(struct lease_holder *holder, const struct lease_now *now)
 	holder->waiting = false;
 	holder->must_read = holder->try_count == LEASE_TRIES_MAX;
 	holder->next_ms =
-		holder->try_count > 0 ? soon(holder, now) : now->boot_ms;
+		holder->try_count > 0 ? soon(holder, 0, now) : now->boot_ms;
 }
 
 /* LEASE is there, under our name, and not from us: may it be replaced? */
@@ -287,7 +279,7 @@ static void acquire_found(struct lease_holder *holder,
 		holder->try_count = 0; /* their guard holds never more */
 	if (outcome == OUTCOME_NO_MEMORY) {
 		note(holder, "out of memory", "");
-		read_next(holder, soon(holder, now));
+		read_next(holder, soon(holder, 0, now));
 	} else if (changed && !holder->config.replace) {
 		describe(&lease, now, &who);
 		refuse(holder, "another process keeps it", who.text);
@@ -332,7 +324,7 @@ static void acquire_read(struct lease_holder *holder,
 		refuse(holder, "it cannot be read", event->why);
 	} else {
 		note(holder, "it cannot be read", event->why);
-		read_next(holder, soon_as_asked(holder, event, now));
+		read_next(holder, soon(holder, event->wait_ms, now));
 	}
 }
 
@@ -350,7 +342,7 @@ static void held_found(struct lease_holder *holder, const struct object *object,
 		return;
 	}
 	if (guard_matches(&holder->guard, object->etag)) {
-		write_next(holder, soon(holder, now));
+		write_next(holder, soon(holder, 0, now));
 		return;
 	}
 	if (record_parse_lease(&lease, object->body.bytes, object->body.len,
@@ -372,7 +364,7 @@ static void stopping_found(struct lease_holder *holder,
 		holder->try_count = 0;
 		write_next(holder, now->boot_ms);
 	} else if (!ours && guard_matches(&holder->guard, object->etag)) {
-		write_next(holder, soon(holder, now));
+		write_next(holder, soon(holder, 0, now));
 	} else {
 		end(holder, LEASE_STOPPED);
 	}
@@ -398,7 +390,7 @@ static void held_read(struct lease_holder *holder,
 		fence(holder, LEASE_REPLACED);
 	} else {
 		note(holder, "it cannot be read back", event->why);
-		read_next(holder, soon_as_asked(holder, event, now));
+		read_next(holder, soon(holder, event->wait_ms, now));
 	}
 }
 
@@ -442,9 +434,9 @@ static void written(struct lease_holder *holder,
 		if (acquiring && is_final(event->outcome))
 			end(holder, LEASE_REFUSED);
 		else if (acquiring)
-			read_next(holder, soon_as_asked(holder, event, now));
+			read_next(holder, soon(holder, event->wait_ms, now));
 		else
-			write_next(holder, soon_as_asked(holder, event, now));
+			write_next(holder, soon(holder, event->wait_ms, now));
 	}
 }
 

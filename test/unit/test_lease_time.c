@@ -96,6 +96,86 @@ static void but_never_nothing(void)
 	EXPECT_SLEEP(boot_ms + 20);
 }
 
+/* Towards the end they are short enough for one more request, and one more. */
+static void nor_more_than_half_of_what_is_left(void)
+{
+	set_up_held();
+	byte = 255;
+	boot_ms = T0 + TTL - 700;
+	look();
+	answered(OUTCOME_NOT_DONE);
+	EXPECT_SLEEP(boot_ms + 350);
+	sleep_through();
+	answered(OUTCOME_UNKNOWN);
+	unreadable(OUTCOME_TIMEOUT);
+	EXPECT_SLEEP(boot_ms + 175);
+	sleep_through();
+	found("\"e1\"", IN(10041));
+	EXPECT_SLEEP(boot_ms + 87);
+	sleep_through();
+	EXPECT_WRITE("\"e1\"");
+	applied("\"e2\"");
+	EXPECT_HELD(T0 + TTL - 88);
+}
+
+/* ---- a blip ---- */
+
+/* For 3.5 s from BEGIN_MS on, every request comes to nothing within a
+ * millisecond; all others take RTT_MS. Returns how many came to nothing. */
+static unsigned renew_through_a_blip(int64_t begin_ms, int64_t rtt_ms,
+				     unsigned chance,
+				     enum outcome write_outcome)
+{
+	struct lease_config c = usual_config();
+	unsigned lost = 0;
+
+	c.ttl_ms = 6000;
+	set_up_held_with(&c);
+	byte = chance;
+	while (boot_ms < T0 + 10000) {
+		bool write = action.kind == LEASE_WRITE;
+
+		if (action.kind == LEASE_SLEEP) {
+			sleep_through();
+		} else if (boot_ms + rtt_ms < begin_ms ||
+			   boot_ms > begin_ms + 3500) {
+			boot_ms += rtt_ms;
+			if (write)
+				applied("\"e1\"");
+			else
+				found("\"e1\"", IN(10041));
+		} else {
+			lost++;
+			boot_ms++;
+			if (write)
+				answered(write_outcome);
+			else
+				unreadable(OUTCOME_TIMEOUT);
+		}
+		if (holder.state != LEASE_HELD)
+			CHECK_FAIL("a blip after %" PRId64 " ms is fatal",
+				   begin_ms - T0);
+	}
+	return lost;
+}
+
+static void a_blip_is_not_fatal(void)
+{
+	static const int64_t rtts[] = {0, 5, 50};
+	static const unsigned bytes[] = {0, 128, 255};
+
+	for (int64_t begin_ms = T0 + 3; begin_ms < T0 + 5000; begin_ms += 7) {
+		for (int i = 0; i < 3 * 3 * 2; i++) {
+			unsigned lost;
+
+			lost = renew_through_a_blip(
+				begin_ms, rtts[i / 3 % 3], bytes[i % 3],
+				i < 9 ? OUTCOME_UNKNOWN : OUTCOME_TIMEOUT);
+			CHECK(lost >= 4);
+		}
+	}
+}
+
 /* ---- what is published ---- */
 
 /* Not before the end of the authority, by any clock that drifts as little. */
@@ -319,6 +399,8 @@ int main(void)
 	RUN(while_acquiring_it_has_half_of_the_ttl);
 	RUN(soon_is_a_twentieth_more_or_less);
 	RUN(but_never_nothing);
+	RUN(nor_more_than_half_of_what_is_left);
+	RUN(a_blip_is_not_fatal);
 	RUN(the_expiry_is_the_latest_time_and_the_ttl);
 	RUN(two_in_a_row_differ);
 	RUN(a_store_before_1970_is_no_reason_to_wrap);
