@@ -540,15 +540,16 @@ static void prepare_write(struct lease_holder *holder,
 }
 
 /* Peers judge by the store's clock. If it has stepped since the last write, the
- * expiry that they read means another time than was meant. */
+ * expiry that they read means another time than was meant. A renewal that has
+ * been tried already goes on at its pace. */
 static void heed_step(struct lease_holder *holder, const struct lease_now *now)
 {
-	int64_t early_ms = holder->anchor_ms + holder->config.ttl_ms / 10;
+	int64_t ttl_ms = holder->config.ttl_ms;
 
 	if (holder->state == LEASE_HELD && now->known &&
-	    now->fleet.since_step_ms < now->boot_ms - holder->anchor_ms &&
-	    early_ms < holder->next_ms)
-		holder->next_ms = early_ms;
+	    now->fleet.since_step_ms <= now->boot_ms - holder->anchor_ms &&
+	    holder->next_ms == holder->anchor_ms + ttl_ms / 3)
+		holder->next_ms = holder->anchor_ms + ttl_ms / 10;
 }
 
 static void decide(struct lease_holder *holder, const struct lease_now *now,

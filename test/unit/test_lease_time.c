@@ -281,6 +281,38 @@ static void a_step_in_the_answer_renews_early(void)
 	EXPECT_HELD(T0 + TTL / 3 + TTL / 10);
 }
 
+/* It may have been just before or just after the bounds were taken. */
+static void a_step_in_the_same_millisecond_renews_early(void)
+{
+	set_up_held();
+	sleep_through();
+	stepped_at_ms = boot_ms;
+	boot_ms += 30;
+	applied("\"e2\"");
+	EXPECT_SLEEP(T0 + TTL / 3 + TTL / 10);
+}
+
+/* A store in trouble is not asked without end because its clock has stepped. */
+static void a_step_does_not_do_away_with_pauses(void)
+{
+	set_up_held();
+	sleep_through();
+	boot_ms += 30;
+	stepped_at_ms = boot_ms;
+	told_to_wait(2000);
+	EXPECT_SLEEP(boot_ms + 2000);
+	sleep_through();
+	answered(OUTCOME_FAILED);
+	EXPECT_SLEEP(boot_ms + PAUSE);
+	sleep_through();
+	answered(OUTCOME_UNKNOWN);
+	unreadable(OUTCOME_FAILED);
+	EXPECT_SLEEP(boot_ms + PAUSE);
+	sleep_through();
+	found("\"e1\"", IN(10041));
+	EXPECT_SLEEP(boot_ms + PAUSE);
+}
+
 static void a_step_before_the_write_does_not(void)
 {
 	struct lease_config usual = usual_config();
@@ -406,6 +438,8 @@ int main(void)
 	RUN(a_store_before_1970_is_no_reason_to_wrap);
 	RUN(a_step_renews_early);
 	RUN(a_step_in_the_answer_renews_early);
+	RUN(a_step_in_the_same_millisecond_renews_early);
+	RUN(a_step_does_not_do_away_with_pauses);
 	RUN(a_step_before_the_write_does_not);
 	RUN(a_step_is_nothing_to_whoever_acquires);
 	RUN(a_day_of_renewals);
