@@ -315,7 +315,7 @@ static void acquire_read(struct lease_holder *holder,
 			 const struct lease_event *event,
 			 const struct lease_now *now)
 {
-	if (event->outcome == OUTCOME_ABSENT) {
+	if (event->outcome == OUTCOME_ABSENT && now->known) {
 		acquire_absent(holder, now);
 	} else if (event->outcome == OUTCOME_OK && now->known) {
 		acquire_found(holder, event->object, now);

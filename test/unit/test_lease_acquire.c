@@ -437,6 +437,19 @@ static void nothing_is_done_without_the_stores_clock(void)
 	clock_known = true;
 	found("\"old\"", 0);
 	EXPECT_WRITE("\"old\"");
+
+	set_up();
+	clock_known = false;
+	absent();
+	EXPECT_SLEEP(T0 + PAUSE);
+	sleep_through();
+	EXPECT_READ();
+	absent();
+	EXPECT_SLEEP(T0 + 2 * PAUSE);
+	sleep_through();
+	clock_known = true;
+	absent();
+	EXPECT_CREATE();
 }
 
 static void a_clock_that_has_just_stepped_kills_nobody(void)
