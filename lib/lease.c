@@ -380,7 +380,8 @@ static void held_read(struct lease_holder *holder,
 		stopping_found(holder, event->object, now);
 	} else if (event->outcome == OUTCOME_OK) {
 		held_found(holder, event->object, now);
-	} else if (event->outcome == OUTCOME_ABSENT && stopping) {
+	} else if (stopping && (event->outcome == OUTCOME_ABSENT ||
+				event->outcome == OUTCOME_TOO_LARGE)) {
 		end(holder, LEASE_STOPPED);
 	} else if (event->outcome == OUTCOME_ABSENT) {
 		note(holder, "the record is gone", "");
@@ -460,7 +461,8 @@ static void pass_time(struct lease_holder *holder, const struct lease_now *now)
 static void stop(struct lease_holder *holder, const struct lease_event *event,
 		 const struct lease_now *now)
 {
-	if (holder->state != LEASE_HELD || event->holds) {
+	if (holder->state != LEASE_HELD || event->holds ||
+	    event->until_ms <= now->boot_ms) {
 		end(holder, LEASE_STOPPED);
 		return;
 	}

@@ -145,6 +145,20 @@ static void each_try_has_half_of_what_is_left(void)
 	CHECK_EQ(action.until_ms, T0 + 100);
 }
 
+static void a_stop_without_time_writes_nothing(void)
+{
+	set_up_held();
+	boot_ms += 1000;
+	stop_by(false, boot_ms);
+	EXPECT_STOPPED();
+	CHECK_EQ(write_count, 0);
+	set_up_held();
+	boot_ms += 1000;
+	stop_by(false, T0);
+	EXPECT_STOPPED();
+	CHECK_EQ(write_count, 0);
+}
+
 /* Without authority there is nothing to be given up: it has run out. */
 static void nor_is_it_tried_beyond_the_authority(void)
 {
@@ -225,6 +239,10 @@ static void nobody_else_is_stopped(void)
 		set_up_stopping();
 		answered(unknowns[i]);
 		found_bytes("\"theirs\"", "", "<html>");
+		EXPECT_STOPPED();
+		set_up_stopping();
+		answered(unknowns[i]);
+		unreadable(OUTCOME_TOO_LARGE);
 		EXPECT_STOPPED();
 		set_up_stopping();
 		answered(unknowns[i]);
@@ -330,6 +348,7 @@ int main(void)
 	RUN(a_second_stop_ends_it_at_once);
 	RUN(it_is_tried_until_the_deadline);
 	RUN(each_try_has_half_of_what_is_left);
+	RUN(a_stop_without_time_writes_nothing);
 	RUN(nor_is_it_tried_beyond_the_authority);
 	RUN(an_answer_after_that_changes_nothing);
 	RUN(the_stores_wish_for_a_pause_is_heeded);
