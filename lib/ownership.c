@@ -7,8 +7,8 @@
 #define DAY_MS	     UINT64_C(86400000)
 #define TEN_YEARS_MS (DAY_MS * 36525 / 10)
 
-#define SPAN_MOST_MS	UINT64_C(3600000) /* of a lease that makes sense */
-#define SPAN_UNKNOWN_MS UINT64_C(60000)
+#define SPAN_MOST_MS  UINT64_C(3600000) /* of a lease that makes sense */
+#define SPAN_LEAST_MS UINT64_C(60000)
 
 static bool names_a_node(const struct own *own)
 {
@@ -215,16 +215,17 @@ static enum life judge_ended(enum lease_log log, const char *ended,
 }
 
 /* After the store's clock has stepped: for how long may a holder that has not
- * heard of it rely on its lease? For the lease's span, which both of its times
- * tell unless the step lies between them. */
+ * heard of it rely on its lease? For the lease's span, which its two times tell
+ * unless the step lies between them: so for a minute at least. */
 static uint64_t trust_ms(const struct lease *lease, int64_t modified_ms)
 {
 	uint64_t from = modified_ms > 0 ? (uint64_t)modified_ms : 0;
+	uint64_t span_ms = lease->expires_ms - from;
 
-	if (lease->expires_ms <= from ||
-	    lease->expires_ms - from > SPAN_MOST_MS)
-		return SPAN_UNKNOWN_MS;
-	return lease->expires_ms - from + 1000; /* Last-Modified is cut */
+	if (lease->expires_ms <= from || span_ms < SPAN_LEAST_MS ||
+	    span_ms > SPAN_MOST_MS)
+		return SPAN_LEAST_MS;
+	return span_ms + 1000; /* Last-Modified is cut */
 }
 
 enum life ownership_life(const char *node, const struct lease *lease,
