@@ -461,7 +461,12 @@ static void pass_time(struct lease_holder *holder, const struct lease_now *now)
 static void stop(struct lease_holder *holder, const struct lease_event *event,
 		 const struct lease_now *now)
 {
-	if (holder->state != LEASE_HELD || event->holds ||
+	/* what is dead at once must not be what an earlier run relies on */
+	bool alone =
+		now->fleet.earliest_ms >= 0 &&
+		(uint64_t)now->fleet.earliest_ms >= holder->old_run_ends_ms;
+
+	if (holder->state != LEASE_HELD || event->holds || !alone ||
 	    event->until_ms <= now->boot_ms) {
 		end(holder, LEASE_STOPPED);
 		return;

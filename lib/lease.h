@@ -27,7 +27,8 @@
  *     |          none .............................. FENCED: removed
  *     |          unreadable ........................ read again soon
  *     |        authority ended ..................... FENCED: expired
- *     v        stop: cells are held ................ STOPPED, the lease runs out
+ *     v        stop: cells are held, or a run that
+ *     |        was replaced alive may hold some .... STOPPED, the lease runs out
  *   STOPPING   (stop, and nothing is held) write an expired lease
  *              written: applied .................... STOPPED
  *              else as in HELD, until the authority has ended: STOPPED
