@@ -154,6 +154,22 @@ static void a_lost_request_is_sent_again_soon(void)
 	}
 }
 
+/* No try over what has been removed can land any more: that is no reason to
+ * pause. */
+static void what_was_removed_meanwhile_is_created(void)
+{
+	for (unsigned i = 0; i < UNKNOWNS; i++) {
+		set_up();
+		found("\"old\"", 0);
+		answered(unknowns[i]);
+		absent();
+		EXPECT_CREATE(); /* at once */
+		CHECK_EQ(holder.try_count, 1);
+		applied("\"e1\"");
+		EXPECT_HELD(T0);
+	}
+}
+
 /* The first of three tries has landed after all, and counts from its time. */
 static void an_earlier_try_is_as_good(void)
 {
@@ -338,6 +354,7 @@ int main(void)
 	RUN(what_was_not_done_is_read_again_soon);
 	RUN(a_lost_answer_is_read_back);
 	RUN(a_lost_request_is_sent_again_soon);
+	RUN(what_was_removed_meanwhile_is_created);
 	RUN(an_earlier_try_is_as_good);
 	RUN(an_answer_without_an_etag_is_read_back);
 	RUN(what_lands_after_its_own_expiry_is_no_authority);

@@ -237,6 +237,35 @@ static void a_store_before_1970_is_no_reason_to_wrap(void)
 	CHECK_EQ(action.expires_ms, TTL + DRIFT);
 }
 
+/* Without it there is nothing to publish: the record is looked at meanwhile. */
+static void nothing_is_published_without_the_stores_clock(void)
+{
+	set_up_held();
+	clock_known = false;
+	sleep_through();
+	for (int i = 0; i < 3; i++) {
+		EXPECT_READ();
+		found("\"e1\"", IN(10041));
+		EXPECT_SLEEP(boot_ms + PAUSE);
+		sleep_through();
+	}
+	EXPECT_READ();
+	clock_known = true;
+	found("\"e1\"", IN(10041));
+	sleep_through();
+	EXPECT_WRITE("\"e1\"");
+
+	set_up();
+	absent();
+	answered(OUTCOME_UNKNOWN);
+	absent();
+	clock_known = false;
+	sleep_through();
+	EXPECT_READ();
+	absent();
+	EXPECT_SLEEP(boot_ms + PAUSE);
+}
+
 /* ---- the store's clock steps ---- */
 
 /* What was published means another time now: it is soon published anew. */
@@ -436,6 +465,7 @@ int main(void)
 	RUN(the_expiry_is_the_latest_time_and_the_ttl);
 	RUN(two_in_a_row_differ);
 	RUN(a_store_before_1970_is_no_reason_to_wrap);
+	RUN(nothing_is_published_without_the_stores_clock);
 	RUN(a_step_renews_early);
 	RUN(a_step_in_the_answer_renews_early);
 	RUN(a_step_in_the_same_millisecond_renews_early);
