@@ -158,6 +158,28 @@ load fleet
 	PY
 }
 
+@test "replace, and an orderly end while the old run may still believe in its cells: nobody takes them before its time" {
+	node a
+	node b
+	create "$DIR/a/cells/x/own" "$(own a 1)"
+	fleet "$(pid_of a)" <<-'PY'
+		# so that it does not hear of it
+		fresh('a')
+		with stopped(int(a[0])):
+		    old = lease('a')['expires_ms']
+		    command = [CELLDFS, STORE,
+		               DIR + '/a2', '-o', 'node=a,ttl-ms=3000,replace']
+		    os.mkdir(DIR + '/a2')
+		    subprocess.run(command, check=True)
+		    os.kill(int(status('a2')['pid']), signal.SIGTERM)
+		    until(lambda: not os.path.ismount(DIR + '/a2'))
+		    while (found := claim('b', 'x', 2)) == 'EBUSY':
+		        time.sleep(0.02)
+		    eq(found, 0)
+		    ok(wall() >= old + SKEW - 20, old + SKEW - wall())
+	PY
+}
+
 @test "a lease that cannot be waited for is refused at once, nothing is written, and no mount is left" {
 	a_store
 	mkdir "$DIR/m"
