@@ -22,6 +22,20 @@ spied_node() {
 	spy_at "$name" -o "node=$name,ttl-ms=$TTL" "$@"
 }
 
+# clocked_node NAME [OPTION...]: as node, with a wall clock that is wrong by as
+# many ms as $DIR/NAME.clock says now.
+clocked_node() {
+	local name=$1
+
+	shift
+	mount_with with_clock "$name" -o "node=$name,ttl-ms=$TTL" "$@"
+}
+
+with_clock() {
+	LD_PRELOAD=$TOOLS/wallclock.so CELLDFS_WALLCLOCK=$2.clock \
+		exec "$BUILD/celldfs" "$@"
+}
+
 # a_store: the store is there, with nothing in it, before the first mount.
 a_store() { "$BUILD/celldfs" probe "$STORE" >/dev/null; }
 

@@ -12,10 +12,11 @@ A mount is meant by the name that the test gave it.
     create(mount, cell), claim(mount, cell, epoch)
                                  by the node of that name, or NODE=; as err
     read(path), why(mount, cell), outcome(mount, cell), authority(mount, node)
-    status(mount)                a dict
+    status(mount), left(mount)   a dict; its authority_ms
     log(mount), fences(mount)    the log; its SELF-FENCE lines
     rules(mount, line...), puts(mount, key)
                                  the spy's; the outcomes of the PUTs of KEY
+    clock(mount, ms)             clocked_node's wall clock is off by that
     lease(node), raw(key), version(key), put(key, bytes), rm(key), keys()
                                  in the store, past all mounts
     strict(bytes, node)          a lease as celld reads it, or the test ends
@@ -77,6 +78,9 @@ def rec(node, epoch):
 def own(mount, cell):
     return '%s/%s/cells/%s/own' % (DIR, mount, cell)
 
+def mounted(mount):
+    return os.path.ismount('%s/%s' % (DIR, mount))
+
 def read(path):
     with open(path, 'rb') as f:
         return f.read()
@@ -114,6 +118,9 @@ def status(mount):
     lines = read('%s/%s/.celldfs/status' % (DIR, mount)).decode().splitlines()
     return dict(line.split(' ', 1) for line in lines)
 
+def left(mount):
+    return int(status(mount)['authority_ms'])
+
 def log(mount):
     return read('%s/%s.log' % (DIR, mount)).decode()
 
@@ -124,13 +131,18 @@ def fresh(mount):
     before = int(status(mount)['renewals'])
     until(lambda: int(status(mount)['renewals']) > before)
 
+def write_at_once(path, text):
+    with open(path + '.new', 'w') as f:
+        f.write(text)
+    os.rename(path + '.new', path)
+
+def clock(mount, ms):
+    write_at_once('%s/%s.clock' % (DIR, mount), str(ms))
+
 # ---- the spy ----
 
 def rules(mount, *lines):
-    path = '%s/%s.rules' % (DIR, mount)
-    with open(path + '.new', 'w') as f:
-        f.write(''.join(l + '\n' for l in lines))
-    os.rename(path + '.new', path)
+    write_at_once('%s/%s.rules' % (DIR, mount), ''.join(l + '\n' for l in lines))
 
 def puts(mount, key):
     lines = [l.split() for l in read('%s/%s.calls' % (DIR, mount)).decode().splitlines()]
