@@ -24,6 +24,8 @@ A mount is meant by the name that the test gave it.
                                  store's time here
     until(f, s=20)               waits for f() to be true, and is that
     fresh(mount)                 waits for the next renewal
+    terminate(mount)             SIGTERM, and waits for the end; for daemons that are
+                                 nobody's child
     stopped(pid)                 a context in which the daemon stands still
     CELLDFS, STORE, SKEW, S3     the program and the store; the default; is it a bucket
     at_once(f, ...)              the futures' results; parallel(f, args) likewise
@@ -209,7 +211,19 @@ def strict(body, node):
             ok(is_a(kind, found['log'][name]), name)
     return found
 
-# ---- several things at once ----
+# ---- daemons, and several things at once ----
+
+def state(pid):
+    """A letter, as in ps(1); X if it is gone."""
+    try:
+        return re.search(rb'\nState:\t(.)', read('/proc/%d/status' % pid)).group(1).decode()
+    except OSError:
+        return 'X'
+
+def terminate(mount):
+    pid = int(status(mount)['pid'])
+    os.kill(pid, signal.SIGTERM)
+    until(lambda: state(pid) in 'XZ')
 
 POOL = concurrent.futures.ThreadPoolExecutor(64)
 
@@ -223,7 +237,7 @@ def parallel(f, args):
 def stopped(pid):
     os.kill(pid, signal.SIGSTOP)
     try:
-        until(lambda: b'\nState:\tT' in read('/proc/%d/status' % pid))
+        until(lambda: state(pid) == 'T')
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
