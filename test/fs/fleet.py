@@ -11,6 +11,8 @@ A mount is meant by the name that the test gave it.
     ready(path)                  an open file that has read
     create(mount, cell), claim(mount, cell, epoch)
                                  by the node of that name, or NODE=; as err
+    take(mount, cell, epoch)     claims as long as that is EBUSY
+    in_time(expires_ms)          now is the time to take a dead node's cells, or soon after
     read(path), why(mount, cell), outcome(mount, cell), authority(mount, node)
     status(mount), left(mount)   a dict; its authority_ms
     log(mount), fences(mount)    the log; its SELF-FENCE lines
@@ -103,6 +105,20 @@ def create(mount, cell, node=None):
 
 def claim(mount, cell, epoch, node=None):
     return closing(ready(own(mount, cell)), rec(mount if node is None else node, epoch))
+
+def take(mount, cell, epoch, node=None, meanwhile=lambda: None):
+    def tried():
+        found = claim(mount, cell, epoch, node)
+        if found == 'EBUSY':
+            meanwhile()
+            return None
+        return [found]
+    eq(until(tried), [0])
+
+def in_time(expires_ms, late_ms=1000):
+    late = wall() - expires_ms - SKEW
+    ok(late >= -20, '%d ms too early' % -late)
+    within(late, late_ms)
 
 def text(path, name):
     return os.getxattr(path, 'user.celld.' + name).decode()
