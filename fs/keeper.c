@@ -257,11 +257,7 @@ static void take_stop(struct keeper *keeper, struct lease_event *event)
 	keeper->stopping = true;
 	*event = (struct lease_event){
 		.kind = LEASE_STOP,
-		/* an earlier run that was put aside while it lived may believe
-		 * in its cells until its time is up: so long the node is not to
-		 * be taken for dead */
-		.holds = holds_count(keeper->holds) > 0 ||
-			 keeper_old_run_lives(keeper, NULL),
+		.holds = holds_count(keeper->holds) > 0,
 		.until_ms = clock_boot_ms() + keeper->stop_within_ms,
 	};
 }

@@ -1,8 +1,8 @@
-/* wallclock: a wall clock that is wrong. Preloaded into a daemon (LD_PRELOAD), it
- * adds the number of milliseconds that stands in the file $CELLDFS_WALLCLOCK to
- * the time of day, however that is asked for. The file may change meanwhile: the
- * clock steps. No file: the clock is right. The clocks that nobody can set, as
- * CLOCK_BOOTTIME, are left alone.
+/* wallclock: a wall clock that is wrong. Preloaded into a daemon (LD_PRELOAD),
+ * it adds the number of milliseconds that stands in the file $CELLDFS_WALLCLOCK
+ * to the time of day, however that is asked for. The file may change meanwhile:
+ * the clock steps. No file: the clock is right. The clocks that nobody can set,
+ * as CLOCK_BOOTTIME, are left alone.
  */
 #include <errno.h>
 #include <fcntl.h>
