@@ -67,6 +67,19 @@ serves() {
 	return 1
 }
 
+# says FILE PATTERN: waits for a line there that matches.
+says() {
+	local tries
+
+	for ((tries = 0; tries < 500; tries++)); do
+		grep -q -- "$2" "$1" 2>/dev/null && return 0
+		sleep 0.02
+	done
+	echo "not in $1: $2"
+	cat "$1"
+	return 1
+}
+
 # ended MOUNT STATUS: the daemon ends, with that.
 ended() {
 	local status=0
