@@ -1,0 +1,11 @@
+/* descriptors: what a process has open, and should not keep. */
+#ifndef CELLDFS_RUN_DESCRIPTORS_H
+#define CELLDFS_RUN_DESCRIPTORS_H
+
+#include <stddef.h>
+
+/* Closes all but the standard error and the COUNT ones in FDS, of which some may
+ * be -1. The standard input and output become /dev/null. */
+void descriptors_keep(const int *fds, size_t count);
+
+#endif
