@@ -190,6 +190,27 @@ static void an_earlier_try_is_as_good(void)
 	}
 }
 
+/* Also after the store's clock has gone back, and the predecessor seems alive
+ * again. */
+static void a_try_may_land_while_it_waits(void)
+{
+	set_up();
+	found("\"old\"", IN(-SKEW));
+	answered(OUTCOME_UNKNOWN);
+	offset_ms -= 5000;
+	stepped_at_ms = boot_ms;
+	found("\"old\"", IN(-SKEW));
+	CHECK_STR(lease_state_word(&holder), "waiting");
+	sleep_through();
+	found_write(0, "\"e1\"");
+	CHECK_STR(lease_state_word(&holder), "held");
+	CHECK_EQ(lease_authority_ms(&holder), T0 + TTL);
+	/* what it publishes is by the old time */
+	EXPECT_WRITE("\"e1\"");
+	applied("\"e2\"");
+	EXPECT_HELD(T0 + POLL);
+}
+
 static void an_answer_without_an_etag_is_read_back(void)
 {
 	set_up();
@@ -356,6 +377,7 @@ int main(void)
 	RUN(a_lost_request_is_sent_again_soon);
 	RUN(what_was_removed_meanwhile_is_created);
 	RUN(an_earlier_try_is_as_good);
+	RUN(a_try_may_land_while_it_waits);
 	RUN(an_answer_without_an_etag_is_read_back);
 	RUN(what_lands_after_its_own_expiry_is_no_authority);
 	RUN(three_times_too_late_is_too_slow);
