@@ -1,5 +1,6 @@
 #include "judge.h"
 
+#include "clock.h"
 #include "fetch.h"
 #include "mount.h"
 
@@ -27,9 +28,11 @@ static int64_t left_ms(const struct mount *mount, const struct lease *lease,
 	return expires_ms - now->earliest_ms + (int64_t)mount->rules.skew_ms;
 }
 
+/* OBJECT is NODE's lease as it was at BEGUN_MS (CLOCK_BOOTTIME) or later: its
+ * holder may have renewed it since, so it is judged by the time of then. */
 static enum outcome judge_object(struct mount *mount,
 				 const struct limits *limits, const char *node,
-				 const struct object *object,
+				 const struct object *object, int64_t begun_ms,
 				 struct verdict *verdict)
 {
 	struct reason *reason = &verdict->reason;
@@ -49,6 +52,7 @@ static enum outcome judge_object(struct mount *mount,
 	if (outcome != OUTCOME_OK)
 		return reason_set(reason, outcome,
 				  "the store's clock cannot be read");
+	now.earliest_ms -= clock_boot_ms() - begun_ms;
 	verdict->life = ownership_life(node, &lease, object->modified_ms, &now,
 				       mount->rules.skew_ms, reason);
 	if (verdict->life != LIFE_DEAD)
@@ -59,6 +63,7 @@ static enum outcome judge_object(struct mount *mount,
 enum outcome judge_node(struct mount *mount, const struct limits *limits,
 			const char *node, struct verdict *verdict)
 {
+	int64_t begun_ms = clock_boot_ms();
 	char key[NAME_KEY_SIZE];
 	struct answer answer = {0};
 	struct glimpse glimpse;
@@ -71,7 +76,8 @@ enum outcome judge_node(struct mount *mount, const struct limits *limits,
 	outcome = fetch_object(mount, limits, NODE_LEASE, key, &object,
 			       &glimpse, &answer);
 	if (outcome == OUTCOME_OK) {
-		outcome = judge_object(mount, limits, node, &object, verdict);
+		outcome = judge_object(mount, limits, node, &object, begun_ms,
+				       verdict);
 	} else if (outcome == OUTCOME_ABSENT) {
 		verdict->life = ownership_life(node, NULL, 0, NULL, 0,
 					       &verdict->reason);

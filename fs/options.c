@@ -36,6 +36,10 @@ const char options_help[] =
 	"Unmount: umount MOUNTPOINT (a user: fusermount3 -u). Manual: man 8 celldfs.\n";
 /* clang-format on */
 
+/* Whoever has seen the store's clock step trusts a lease for a minute more: a
+ * holder that has not may reckon by the old time for twice its ttl. */
+#define TTL_MOST_MS 30000
+
 enum kind {
 	KIND_FUSE,   /* for libfuse, as it is */
 	KIND_IGNORE, /* mount(8)'s and fstab's: means nothing to a mount */
@@ -162,7 +166,8 @@ static enum outcome set_addr(struct parser *parser)
 static enum outcome set_ttl(struct parser *parser)
 {
 	uint64_t number;
-	enum outcome outcome = parse_number(parser, 10, 1000, 600000, &number);
+	enum outcome outcome =
+		parse_number(parser, 10, 1000, TTL_MOST_MS, &number);
 
 	if (outcome == OUTCOME_OK)
 		parser->options->ttl_ms = (int64_t)number;

@@ -683,3 +683,17 @@ ahead() { echo $(($(now_ms) + 3600000)); }
 	getfattr -n user.celld.why "$OWN"
 	grep 'get nodes/a.json' "$CALLS"
 }
+
+@test "a lease whose answer comes late is judged by the time at which it was read" {
+	mount_at m1
+	spy_at m2 -o node=b,keeper=off,skew-ms=0
+	create "$DIR/m1/cells/x/own" "$(own a 1)"
+	put nodes/a.json "$(lease a $(($(now_ms) + 1500)))"
+	rules m2 'get nodes/a.json late 3000'
+	run swap "$DIR/m2/cells/x/own" "$(own b 2)"
+	[ "$status" -ne 0 ]
+	[[ $(outcome "$DIR/m2/cells/x/own") == rejected* ]]
+	# with a fresh answer it is over
+	rules m2
+	swap "$DIR/m2/cells/x/own" "$(own b 2)"
+}

@@ -107,9 +107,9 @@ static void test_each_option(void)
 	CHECK_STR(o->node, "n-1.x_Y");
 	CHECK(o->keeper_off);
 	options_release(&line.options);
-	take(&line, "node=n,ttl-ms=600000,addr=h-1.x:7/y,peer-protocol=65535");
+	take(&line, "node=n,ttl-ms=30000,addr=h-1.x:7/y,peer-protocol=65535");
 	CHECK(!o->keeper_off && !o->replace && !o->fence_exits);
-	CHECK_EQ(o->ttl_ms, 600000);
+	CHECK_EQ(o->ttl_ms, 30000);
 	CHECK_STR(o->addr, "h-1.x:7/y");
 	CHECK_EQ(o->peer_protocol, 65535);
 	options_release(&line.options);
@@ -220,8 +220,8 @@ static void test_bad_values(void)
 	refuse("node=a/b,keeper=off", "option node: 'a/b'");
 	refuse("node=..,keeper=off", "option node: '..'");
 	refuse("node=a:b,keeper=off", "option node: 'a:b'|128");
-	refuse("node=n,ttl-ms=999", "option ttl-ms: '999'|1000 to 600000");
-	refuse("node=n,ttl-ms=600001", "option ttl-ms|600000");
+	refuse("node=n,ttl-ms=999", "option ttl-ms: '999'|1000 to 30000");
+	refuse("node=n,ttl-ms=30001", "option ttl-ms|30000");
 	refuse("node=n,peer-protocol=65536", "option peer-protocol|65535");
 	refuse("node=n,peer-protocol=-1", "option peer-protocol");
 	refuse("node=n,fence=stop", "option fence: 'stop'|exit");
