@@ -2,6 +2,7 @@
 
 #include "clock.h"
 #include "fetch.h"
+#include "handle.h"
 #include "holds.h"
 #include "judge.h"
 #include "keeper.h"
@@ -11,26 +12,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#define JUDGE_AGAIN_MS 2000 /* an owner whose lease tells no time */
+#define JUDGE_AGAIN_MS 2000  /* an owner whose lease tells no time, */
+#define JUDGE_MOST_MS  15000 /* or a long one: it may be given up before */
 
-bool claim_unsure(const struct claim *claim)
-{
-	return claim->try_count > 0;
-}
-
-static void hold(struct claim *claim, const struct own *own, const char *etag)
+static void hold(struct claim *claim, const struct glimpse *ours)
 {
 	claim->held = true;
-	claim->ours = *own;
-	memcpy(claim->etag, etag, ETAG_SIZE);
-	claim->try_count = 0;
+	claim->ours = *ours;
+	claim->unsure = false;
 	claim->looked = false;
 }
 
 /* ---- looking ---- */
 
-/* Reads the record. OK: claim->last is what is there, or nothing. A try of ours
- * that is there is held from now on. */
+/* Reads the record. OK: claim->last is what is there, or nothing. An unsure
+ * claim that is there is held from now on. */
 static enum outcome look(struct mount *mount, const struct limits *limits,
 			 struct claim *claim, struct reason *why)
 {
@@ -41,19 +37,21 @@ static enum outcome look(struct mount *mount, const struct limits *limits,
 	object_init(&object);
 	outcome = fetch_object(mount, limits, NODE_OWN, claim->key, &object,
 			       &claim->last, &answer);
-	claim->looked = outcome == OUTCOME_OK || outcome == OUTCOME_ABSENT;
 	if (outcome == OUTCOME_ABSENT) {
 		claim->last = (struct glimpse){.form = GUARDED_ABSENT};
 		outcome = OUTCOME_OK;
 	} else if (outcome != OUTCOME_OK) {
 		reason_set(why, outcome, "the record cannot be read: %s",
 			   answer.reason.text);
+	} else if (!claim->last.etag[0]) {
+		outcome = reason_set(why, OUTCOME_INVALID,
+				     "the store sent no ETag with this record: "
+				     "it cannot be guarded");
 	}
-	for (unsigned i = 0; claim->looked && i < claim->try_count; i++)
-		if (strcmp(claim->tries[i].hex, object.attempt.hex) == 0) {
-			hold(claim, &claim->last.own, claim->last.etag);
-			break;
-		}
+	claim->looked = outcome == OUTCOME_OK;
+	if (claim->looked && claim->unsure &&
+	    strcmp(claim->attempt.hex, object.attempt.hex) == 0)
+		hold(claim, &claim->last);
 	object_release(&object);
 	return outcome;
 }
@@ -67,6 +65,7 @@ static enum outcome check_owner(struct mount *mount,
 {
 	struct verdict verdict;
 	enum outcome outcome;
+	int64_t again_ms;
 
 	if (clock_boot_ms() < claim->owner_until_ms)
 		return reason_set(why, OUTCOME_REJECTED,
@@ -76,9 +75,11 @@ static enum outcome check_owner(struct mount *mount,
 				  (unsigned long long)claim->last.own.epoch);
 	outcome =
 		judge_takeover(mount, limits, &claim->last.own, &verdict, why);
+	again_ms = verdict.dead_in_ms > 0 ? verdict.dead_in_ms : JUDGE_AGAIN_MS;
+	if (again_ms > JUDGE_MOST_MS)
+		again_ms = JUDGE_MOST_MS;
 	claim->owner_until_ms =
-		clock_boot_ms() +
-		(verdict.dead_in_ms > 0 ? verdict.dead_in_ms : JUDGE_AGAIN_MS);
+		outcome == OUTCOME_OK ? 0 : clock_boot_ms() + again_ms;
 	return outcome;
 }
 
@@ -103,18 +104,26 @@ static enum outcome check(struct mount *mount, const struct limits *limits,
 	return outcome;
 }
 
-/* Writes OWN over the record whose ETag is ETAG, "" = over none. */
+#define BODY_SIZE (NAME_NODE_MAX + 64)
+
+static void print_own(const struct own *own, char body[BODY_SIZE])
+{
+	snprintf(body, BODY_SIZE, "{\"node\":\"%s\",\"epoch\":%llu}\n",
+		 own->node, (unsigned long long)own->epoch);
+}
+
+/* Writes OWN over the record whose ETag is ETAG, "" = over none; GOES_ON as in
+ * struct put. */
 static enum outcome write_own(struct mount *mount, const struct limits *limits,
 			      struct claim *claim, const struct own *own,
-			      const char *etag, struct put *put,
-			      struct reason *why)
+			      const char *etag, const struct attempt *goes_on,
+			      struct put *put, struct reason *why)
 {
 	char text[PUT_TEXT_SIZE];
-	char body[NAME_NODE_MAX + 64];
+	char body[BODY_SIZE];
 	enum outcome outcome = OUTCOME_OK;
 
-	snprintf(body, sizeof(body), "{\"node\":\"%s\",\"epoch\":%llu}\n",
-		 own->node, (unsigned long long)own->epoch);
+	print_own(own, body);
 	*put = (struct put){
 		.kind = NODE_OWN,
 		.key = claim->key,
@@ -122,6 +131,7 @@ static enum outcome write_own(struct mount *mount, const struct limits *limits,
 		.len = strlen(body),
 		.own = own,
 		.guard = {.kind = GUARD_ABSENT},
+		.goes_on = goes_on,
 	};
 	if (etag[0])
 		outcome = guard_of_etag(&put->guard, etag,
@@ -133,7 +143,9 @@ static enum outcome write_own(struct mount *mount, const struct limits *limits,
 	return outcome;
 }
 
-/* Claims the record that was read last, if the rules allow. */
+/* Claims the record that was read last, if the rules allow. While a claim over
+ * it is unsure that one is sent again: of several, one could land when nobody
+ * knows of it any more. */
 static enum outcome try_last(struct mount *mount, const struct limits *limits,
 			     struct claim *claim, struct reason *why)
 {
@@ -143,18 +155,15 @@ static enum outcome try_last(struct mount *mount, const struct limits *limits,
 
 	if (outcome != OUTCOME_OK)
 		return outcome;
-	if (claim->try_count == CLAIM_TRIES_MAX)
-		return reason_set(why, OUTCOME_UNKNOWN,
-				  "%d claims may be under way: waiting for one "
-				  "of them",
-				  CLAIM_TRIES_MAX);
-	outcome = write_own(mount, limits, claim, &next, claim->last.etag, &put,
-			    why);
+	outcome = write_own(mount, limits, claim, &next, claim->last.etag,
+			    claim->unsure ? &claim->attempt : NULL, &put, why);
+	claim->unsure = outcome == OUTCOME_UNKNOWN;
 	if (put.applied) {
-		hold(claim, &next, put.result.etag);
-	} else if (outcome == OUTCOME_UNKNOWN) {
-		memcpy(claim->tries_etag, claim->last.etag, ETAG_SIZE);
-		claim->tries[claim->try_count++] = put.result.attempt;
+		put.written.own = next;
+		hold(claim, &put.written);
+	} else if (claim->unsure) {
+		memcpy(claim->unsure_etag, claim->last.etag, ETAG_SIZE);
+		claim->attempt = put.result.attempt;
 	}
 	return outcome;
 }
@@ -162,10 +171,10 @@ static enum outcome try_last(struct mount *mount, const struct limits *limits,
 /* Can a try do without a look? What the mount remembers may be old: then the
  * store refuses the claim, and nothing is lost but a request. And an owner
  * whose lease has just run out is judged after what was read of the record
- * before. */
+ * before. Neither is enough to fail. */
 static bool can_guess(struct mount *mount, struct claim *claim, bool guess)
 {
-	if (claim_unsure(claim))
+	if (claim->unsure)
 		return false;
 	if (claim->looked && claim->owner_until_ms > 0 &&
 	    clock_boot_ms() >= claim->owner_until_ms)
@@ -191,23 +200,19 @@ static enum outcome look_again(struct mount *mount, const struct limits *limits,
 	if (strcmp(before, claim->last.etag) != 0)
 		claim->owner_until_ms = 0;
 	/* what was sent over an older version never lands */
-	if (strcmp(claim->tries_etag, claim->last.etag) != 0)
-		claim->try_count = 0;
+	if (strcmp(claim->unsure_etag, claim->last.etag) != 0)
+		claim->unsure = false;
 	return outcome;
 }
 
-enum outcome claim_take(struct mount *mount, const struct limits *limits,
-			struct claim *claim, bool guess, int64_t *again_ms,
-			struct reason *why)
+static enum outcome take(struct mount *mount, const struct limits *limits,
+			 struct claim *claim, bool guess, struct reason *why)
 {
 	enum outcome outcome = put_check_authority(mount, why);
 
-	*again_ms = 0;
 	if (outcome == OUTCOME_OK && can_guess(mount, claim, guess)) {
 		outcome = try_last(mount, limits, claim, why);
-		*again_ms = claim->owner_until_ms;
-		if (outcome != OUTCOME_REJECTED ||
-		    clock_boot_ms() < claim->owner_until_ms)
+		if (outcome != OUTCOME_REJECTED && outcome != OUTCOME_INVALID)
 			return outcome;
 		outcome = OUTCOME_OK;
 	}
@@ -215,8 +220,62 @@ enum outcome claim_take(struct mount *mount, const struct limits *limits,
 		outcome = look_again(mount, limits, claim, why);
 	if (outcome == OUTCOME_OK && !claim->held)
 		outcome = try_last(mount, limits, claim, why);
+	return outcome;
+}
+
+/* A claim that was had, or found, when the authority had ended is none, and one
+ * that may still happen is protected by nothing: a fenced mount follows none.
+ */
+static enum outcome check_authority_after(struct mount *mount,
+					  struct claim *claim,
+					  enum outcome outcome,
+					  struct reason *why)
+{
+	if (outcome == OUTCOME_OK)
+		outcome = put_check_authority(mount, why);
+	if (outcome == OUTCOME_FENCED) {
+		claim->held = false;
+		claim->unsure = false;
+	}
+	return outcome;
+}
+
+enum outcome claim_take(struct mount *mount, const struct limits *limits,
+			struct claim *claim, bool guess, int64_t *again_ms,
+			struct reason *why)
+{
+	enum outcome outcome = take(mount, limits, claim, guess, why);
+
+	outcome = check_authority_after(mount, claim, outcome, why);
 	*again_ms = claim->owner_until_ms;
 	return outcome;
+}
+
+enum outcome claim_settle(struct mount *mount, const struct limits *limits,
+			  struct claim *claim, struct reason *why)
+{
+	enum outcome outcome = put_check_authority(mount, why);
+
+	if (outcome == OUTCOME_OK)
+		outcome = look_again(mount, limits, claim, why);
+	/* it has not landed so far: only a version above it keeps it from
+	 * landing later */
+	if (outcome == OUTCOME_OK && claim->unsure)
+		outcome = try_last(mount, limits, claim, why);
+	return check_authority_after(mount, claim, outcome, why);
+}
+
+void claim_show(const struct claim *claim, struct handle *handle)
+{
+	char text[BODY_SIZE];
+	struct buf body;
+
+	print_own(&claim->ours.own, text);
+	buf_init(&body, RECORD_WRITE_MAX);
+	/* without memory it shows what it has shown */
+	if (buf_set(&body, text, strlen(text)) == OUTCOME_OK)
+		handle_applied(handle, &body, &claim->ours);
+	buf_release(&body);
 }
 
 /* ---- giving back ---- */
@@ -238,11 +297,11 @@ static enum outcome find_ours(struct mount *mount, const struct limits *limits,
 
 	if (outcome != OUTCOME_OK)
 		return outcome;
-	if (!claim->etag[0] && last->form == GUARDED_OWN &&
-	    strcmp(last->own.node, claim->ours.node) == 0 &&
-	    last->own.epoch == claim->ours.epoch)
-		memcpy(claim->etag, last->etag, ETAG_SIZE);
-	if (!claim->etag[0] || strcmp(last->etag, claim->etag) != 0)
+	if (!claim->ours.etag[0] && last->form == GUARDED_OWN &&
+	    strcmp(last->own.node, claim->ours.own.node) == 0 &&
+	    last->own.epoch == claim->ours.own.epoch)
+		memcpy(claim->ours.etag, last->etag, ETAG_SIZE);
+	if (!claim->ours.etag[0] || strcmp(last->etag, claim->ours.etag) != 0)
 		return no_more(claim);
 	return OUTCOME_UNKNOWN;
 }
@@ -250,7 +309,7 @@ static enum outcome find_ours(struct mount *mount, const struct limits *limits,
 enum outcome claim_release(struct mount *mount, const struct limits *limits,
 			   struct claim *claim, struct reason *why)
 {
-	struct own none = {.node = "", .epoch = claim->ours.epoch};
+	struct own none = {.node = "", .epoch = claim->ours.own.epoch};
 	struct put put;
 	enum outcome outcome = put_check_authority(mount, why);
 
@@ -258,13 +317,13 @@ enum outcome claim_release(struct mount *mount, const struct limits *limits,
 		(void)no_more(claim);
 		return outcome;
 	}
-	if (claim->release_unsure || !claim->etag[0]) {
+	if (claim->release_unsure || !claim->ours.etag[0]) {
 		outcome = find_ours(mount, limits, claim, why);
 		if (outcome != OUTCOME_UNKNOWN)
 			return outcome;
 	}
-	outcome =
-		write_own(mount, limits, claim, &none, claim->etag, &put, why);
+	outcome = write_own(mount, limits, claim, &none, claim->ours.etag, NULL,
+			    &put, why);
 	/* another version is there: it is not ours any more */
 	if (put.applied || outcome == OUTCOME_REJECTED)
 		return no_more(claim);

@@ -17,15 +17,17 @@ static enum outcome parse(struct lease *lease, const struct buf *body,
 	return outcome;
 }
 
-/* How long until LEASE can be found dead. */
+/* How long until LEASE can be found dead; 0: that is not a matter of time, or
+ * of no sensible one. */
 static int64_t left_ms(const struct mount *mount, const struct lease *lease,
 		       const struct fleet_time *now)
 {
-	int64_t expires_ms = (int64_t)lease->expires_ms;
+	int64_t left_ms = 0;
 
-	if (lease->expires_ms > INT64_MAX / 2 || expires_ms < now->earliest_ms)
-		expires_ms = now->earliest_ms;
-	return expires_ms - now->earliest_ms + (int64_t)mount->rules.skew_ms;
+	if (lease->expires_ms < INT64_MAX / 2)
+		left_ms = (int64_t)lease->expires_ms - now->earliest_ms +
+			  (int64_t)mount->rules.skew_ms;
+	return left_ms > 0 ? left_ms : 0;
 }
 
 /* OBJECT is NODE's lease as it was at BEGUN_MS (CLOCK_BOOTTIME) or later: its

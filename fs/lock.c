@@ -3,9 +3,11 @@
 #include "attr.h"
 #include "clock.h"
 #include "handle.h"
+#include "keeper.h"
 #include "lock_queue.h"
 #include "mount.h"
 #include "ops.h"
+#include "put.h"
 #include "thread.h"
 
 #include <errno.h>
@@ -17,6 +19,7 @@
 #define WORKERS	       8
 #define POLL_MS	       1000 /* of a cell that another node has, */
 #define POLL_MORE_MS   200  /* and so much more by chance */
+#define FENCE_MS       500  /* how often the janitor looks for one */
 #define STREAK_MOST    32   /* grants in a row while others wait here; then */
 #define STREAK_REST_MS 1500 /* other mounts get so much time */
 
@@ -93,6 +96,7 @@ static void grant(struct locks *locks, struct cell *cell)
 		handle = taken->handle;
 		cell->holder = handle;
 		pthread_mutex_unlock(&locks->queue.lock);
+		claim_show(&cell->claim, handle);
 		there = answer(taken);
 		pthread_mutex_lock(&locks->queue.lock);
 		/* it may have been closed meanwhile */
@@ -113,9 +117,10 @@ static int64_t next_poll(struct locks *locks, int64_t again_ms)
 /* What a failed try means for those who want the lock. */
 static int fate_of_waiters(enum outcome outcome)
 {
-	if (outcome == OUTCOME_FENCED || outcome == OUTCOME_DENIED)
+	if (outcome == OUTCOME_FENCED || outcome == OUTCOME_DENIED ||
+	    outcome == OUTCOME_TOO_LARGE)
 		return outcome_errno(outcome);
-	/* malformed, and nothing replaces it here; else it passes: wait on */
+	/* nothing replaces such a record here; all else passes: wait on */
 	return outcome == OUTCOME_INVALID ? EIO : -1;
 }
 
@@ -154,6 +159,14 @@ static void after_take(struct locks *locks, struct cell *cell,
 	answer_all(&locks->queue, answers);
 }
 
+/* Who has come meanwhile has not been tried for. */
+static void after_settle(struct locks *locks, struct cell *cell)
+{
+	schedule(&locks->queue, cell,
+		 cell->unsure && cell->waiting == 0 ? next_poll(locks, 0)
+						    : clock_boot_ms());
+}
+
 static void after_release(struct locks *locks, struct cell *cell,
 			  enum outcome outcome)
 {
@@ -183,7 +196,8 @@ static void turn(struct locks *locks, struct cell *cell)
 	struct mount *mount = locks->mount;
 	struct limits limits = {.deadline_ms =
 					clock_boot_ms() + mount->deadline_ms};
-	bool release = cell->held, guess = cell->guess;
+	bool release = cell->held, settle = !release && cell->waiting == 0;
+	bool guess = cell->guess;
 	struct reason why = {""};
 	int64_t again_ms = 0;
 	enum outcome outcome;
@@ -191,10 +205,13 @@ static void turn(struct locks *locks, struct cell *cell)
 	if (locks->ends && limits.deadline_ms > locks->until_ms)
 		limits.deadline_ms = locks->until_ms;
 	cell->busy = true;
+	cell->claims = !release;
 	cell->guess = false;
 	pthread_mutex_unlock(&locks->queue.lock);
 	if (release)
 		outcome = claim_release(mount, &limits, &cell->claim, &why);
+	else if (settle)
+		outcome = claim_settle(mount, &limits, &cell->claim, &why);
 	else
 		outcome = claim_take(mount, &limits, &cell->claim, guess,
 				     &again_ms, &why);
@@ -204,9 +221,12 @@ static void turn(struct locks *locks, struct cell *cell)
 	pthread_mutex_lock(&locks->queue.lock);
 	locks->queue.held += cell->claim.held - cell->held;
 	cell->held = cell->claim.held;
-	cell->unsure = claim_unsure(&cell->claim);
+	cell->unsure = cell->claim.unsure;
+	cell->claims = false;
 	if (release)
 		after_release(locks, cell, outcome);
+	else if (settle && !cell->held)
+		after_settle(locks, cell);
 	else
 		after_take(locks, cell, outcome, again_ms);
 	cell->busy = false;
@@ -215,13 +235,12 @@ static void turn(struct locks *locks, struct cell *cell)
 }
 
 /* The holder has given the cell back by a write of its own. */
-static void take_in_release(struct locks *locks, struct cell *cell)
+static void take_in_release(struct cell *cell)
 {
 	if (!cell->released)
 		return;
 	cell->released = false;
-	cell->claim.held = cell->held = false;
-	locks->queue.held--;
+	cell->claim.held = false;
 }
 
 static void *work(void *arg)
@@ -244,7 +263,7 @@ static void *work(void *arg)
 					   ? locks->until_ms
 					   : cell->due_ms);
 		} else {
-			take_in_release(locks, cell);
+			take_in_release(cell);
 			if (needs_work(cell))
 				turn(locks, cell);
 		}
@@ -256,13 +275,34 @@ static void *work(void *arg)
 
 /* ---- the janitor ---- */
 
+struct look {
+	int64_t now_ms;
+	bool fenced; /* who waits will never get a lock */
+};
+
 static int is_over(const struct waiter *waiter, const void *arg)
 {
-	const int64_t *now_ms = arg;
+	const struct look *look = arg;
 
 	if (waiter->interrupted)
 		return EINTR;
-	return waiter->deadline_ms <= *now_ms ? ETIMEDOUT : -1;
+	if (look->fenced && !waiter->unlocks)
+		return EROFS;
+	return waiter->deadline_ms <= look->now_ms ? ETIMEDOUT : -1;
+}
+
+/* When the janitor has something to do at the latest. */
+static int64_t next_look(const struct locks *locks, int64_t now_ms)
+{
+	int64_t until_ms = now_ms + 60000;
+
+	if (locks->queue.waiting > 0 && locks->mount->keeper)
+		until_ms = now_ms + FENCE_MS;
+	for (struct waiter *waiter = locks->queue.first; waiter;
+	     waiter = waiter->next)
+		if (waiter->deadline_ms < until_ms)
+			until_ms = waiter->deadline_ms;
+	return until_ms;
 }
 
 static void *clean(void *arg)
@@ -271,20 +311,18 @@ static void *clean(void *arg)
 
 	pthread_mutex_lock(&locks->queue.lock);
 	while (!locks->ends) {
-		int64_t now_ms = clock_boot_ms();
-		int64_t until_ms = now_ms + 60000;
 		struct waiter *answers = NULL;
+		struct look look = {.now_ms = clock_boot_ms()};
+		int64_t until_ms;
 
-		take_out(&locks->queue, &answers, is_over, &now_ms);
-		if (answers) {
+		look.fenced = keeper_permit(locks->mount->keeper, &until_ms) !=
+			      OUTCOME_OK;
+		take_out(&locks->queue, &answers, is_over, &look);
+		if (answers)
 			answer_all(&locks->queue, answers);
-			continue;
-		}
-		for (struct waiter *waiter = locks->queue.first; waiter;
-		     waiter = waiter->next)
-			if (waiter->deadline_ms < until_ms)
-				until_ms = waiter->deadline_ms;
-		queue_wait(&locks->queue, &locks->queue.trouble, until_ms);
+		else
+			queue_wait(&locks->queue, &locks->queue.trouble,
+				   next_look(locks, look.now_ms));
 	}
 	pthread_mutex_unlock(&locks->queue.lock);
 	return NULL;
@@ -393,6 +431,19 @@ static void unlock(struct locks *locks, struct waiter *waiter)
 		answer(waiter);
 }
 
+/* Also for who has a lock and asks for it again. */
+static bool refuse_fenced(struct locks *locks, fuse_req_t req,
+			  const struct node *node)
+{
+	struct reason why;
+
+	if (put_check_authority(locks->mount, &why) == OUTCOME_OK)
+		return false;
+	ops_log_failure(locks->mount, "flock", node, OUTCOME_FENCED, why.text);
+	fuse_reply_err(req, EROFS);
+	return true;
+}
+
 void locks_flock(struct locks *locks, fuse_req_t req, struct handle *handle,
 		 int operation)
 {
@@ -411,6 +462,8 @@ void locks_flock(struct locks *locks, fuse_req_t req, struct handle *handle,
 		fuse_reply_err(req, EACCES);
 		return;
 	}
+	if (what == LOCK_EX && refuse_fenced(locks, req, handle->node))
+		return;
 	waiter = calloc(1, sizeof(*waiter));
 	if (!waiter) {
 		fuse_reply_err(req, ENOMEM);
@@ -459,7 +512,8 @@ enum outcome locks_check_write(struct locks *locks, struct handle *handle,
 		outcome = reason_set(reason, OUTCOME_REJECTED,
 				     "this open file holds the cell by a "
 				     "lock: it can only release it");
-	else if (cell && cell->holder != handle && (cell->held || cell->unsure))
+	else if (cell && cell->holder != handle &&
+		 (cell->held || cell->unsure || cell->claims))
 		outcome = reason_set(reason, OUTCOME_REJECTED,
 				     "a lock on this mount holds the cell");
 	pthread_mutex_unlock(&locks->queue.lock);
@@ -478,6 +532,8 @@ void locks_wrote(struct locks *locks, struct handle *handle,
 	if (cell && cell->holder == handle) {
 		cell->holder = NULL;
 		cell->released = true;
+		cell->held = false;
+		locks->queue.held--;
 		schedule(&locks->queue, cell, clock_boot_ms());
 	}
 	pthread_mutex_unlock(&locks->queue.lock);

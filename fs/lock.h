@@ -12,6 +12,9 @@
  * Another thread answers those who are interrupted or out of time, whatever the
  * store does.
  *
+ * A lock that is granted is a write through its open file: that shows the claim
+ * then, and its ETag is the file's guard.
+ *
  * Invariants:
  * 1. At most one thread works on a cell, and at most one open file holds it.
  * 2. A claim that succeeded belongs to an open file, or is given back: also if
@@ -50,7 +53,7 @@ void locks_flock(struct locks *locks, fuse_req_t req, struct handle *handle,
 void locks_closed(struct locks *locks, struct handle *handle);
 
 /* May OWN be written through HANDLE? OK; REJECTED with REASON while a lock
- * holds the cell, but for its holder's release. */
+ * holds the cell, or may hold it, but for its holder's release. */
 enum outcome locks_check_write(struct locks *locks, struct handle *handle,
 			       const struct own *own,
 			       struct reason *reason) MUST_CHECK;

@@ -32,9 +32,11 @@ struct waiter {
 /* A cell with which this mount has business. */
 struct cell {
 	struct claim claim;    /* of the thread that has it busy */
-	bool busy;	       /* a thread works on it */
+	bool busy;	       /* a thread works on it, */
+	bool claims;	       /* and its claim may have landed */
 	bool held, unsure;     /* claim's, as of the end of the last turn */
-	bool released;	       /* by its holder's own write, since then */
+	bool released;	       /* by its holder's own write since then, of
+				* which claim does not know yet */
 	struct handle *holder; /* NULL: none */
 	unsigned waiting;      /* for the lock, not for a release */
 	int64_t due_ms;	       /* nothing is done before */

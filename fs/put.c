@@ -83,6 +83,7 @@ enum outcome put_send(struct mount *mount, const struct limits *limits,
 		.body = put->body,
 		.len = put->len,
 		.guard = put->guard,
+		.goes_on = put->goes_on,
 		.may_send = may_send,
 		.may_send_arg = mount->keeper,
 	};

@@ -23,6 +23,7 @@ struct put {
 	size_t len;
 	const struct own *own; /* NODE_OWN: what BODY says */
 	struct guard guard;
+	const struct attempt *goes_on; /* as in struct cas_write */
 
 	bool applied;		/* whatever the outcome is; then: */
 	struct glimpse written; /* what is there now */

@@ -269,9 +269,14 @@ enum outcome cas_put(struct store *store, const struct limits *limits,
 	if (write->guard.kind == GUARD_NONE)
 		return reason_set(&result->answer.reason, OUTCOME_FORBIDDEN,
 				  "a write without a guard is never sent");
-	outcome = attempt_new(&put.attempt);
-	if (outcome != OUTCOME_OK)
-		return outcome;
+	if (write->goes_on) {
+		put.attempt = *write->goes_on;
+		put.may_have_landed = true;
+	} else {
+		outcome = attempt_new(&put.attempt);
+		if (outcome != OUTCOME_OK)
+			return outcome;
+	}
 	result->attempt = put.attempt;
 
 	for (;;) {

@@ -3,8 +3,8 @@
  * Source: celldfs.8, GUARDS, "Applied, rejected, unknown".
  *
  * Invariants:
- * 1. Every request of one cas_put() carries the same guard, the same bytes and
- *    the same attempt id.
+ * 1. Every request of one cas_put(), and of those that go on with it, carries
+ *    the same guard, the same bytes and the same attempt id.
  * 2. APPLIED is returned only on the store's word or when our attempt id was
  *    read back; REJECTED only when no request of ours can have landed.
  * 3. Once a request may have landed, "not done" and "refused" answers to later
@@ -22,6 +22,11 @@ struct cas_write {
 	const char *body;
 	size_t len;
 	struct guard guard; /* GUARD_NONE is refused: FORBIDDEN */
+
+	/* The id of an earlier cas_put() of the same bytes under the same
+	 * guard, whose outcome was UNKNOWN: this one goes on with it. NULL: a
+	 * new write. */
+	const struct attempt *goes_on;
 
 	/* Does the record that was read back prove that ours never landed?
 	 * NULL: nothing proves it. */

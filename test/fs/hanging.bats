@@ -4,14 +4,6 @@
 
 load helper
 
-# within MS SINCE: no more than MS have passed since then, if time is judged.
-within() {
-	local took=$(($(now_ms) - $2))
-
-	[ "$took" -le "$1" ] || ! timed ||
-		{ echo "took $took ms, may take $1"; return 1; }
-}
-
 # clocked SCRIPT ARGUMENT...: as errno_of, and how many ms it took, without
 # Python's own start.
 clocked() {
@@ -36,20 +28,6 @@ ended() {
 	[ "$4" -le "$most" ] || { echo "took $4 ms, may take $most"; return 1; }
 }
 
-status_of() { sed -n "s/^$2 //p" "$DIR/$1/.celldfs/status"; }
-
-# until_status NAME KEY VALUE
-until_status() {
-	local tries
-
-	for ((tries = 0; tries < 200; tries++)); do
-		[ "$(status_of "$1" "$2")" = "$3" ] && return 0
-		sleep 0.05
-	done
-	echo "$2 is $(status_of "$1" "$2"), not $3"
-	return 1
-}
-
 # A mount and a record that it knows, so that only opens ask for it.
 a_mount() {
 	spy_at m1 "$@"
@@ -68,18 +46,6 @@ readers() {
 			2>>"$DIR/readers" 3>&- &
 		pids+=($!)
 	done
-}
-
-# is_gone PID MS: it ends within that.
-is_gone() {
-	local start
-
-	start=$(now_ms)
-	while kill -0 "$1" 2>/dev/null; do
-		[ $(($(now_ms) - start)) -lt 20000 ] || break
-		sleep 0.02
-	done
-	within "$2" "$start"
 }
 
 # The pool has 64 threads, and at most 56 requests are inside the store.

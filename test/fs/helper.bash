@@ -205,3 +205,37 @@ now_ms() { date +%s%3N; }
 
 # Timing is not judged under a sanitizer.
 timed() { [ -z "${CELLDFS_SANITIZE:-}" ]; }
+
+# within MS SINCE: no more than MS have passed since then, if time is judged.
+within() {
+	local took=$(($(now_ms) - $2))
+
+	[ "$took" -le "$1" ] || ! timed ||
+		{ echo "took $took ms, may take $1"; return 1; }
+}
+
+# status_of NAME KEY, until_status NAME KEY VALUE: of .celldfs/status.
+status_of() { sed -n "s/^$2 //p" "$DIR/$1/.celldfs/status"; }
+
+until_status() {
+	local tries
+
+	for ((tries = 0; tries < 200; tries++)); do
+		[ "$(status_of "$1" "$2")" = "$3" ] && return 0
+		sleep 0.05
+	done
+	echo "$2 is $(status_of "$1" "$2"), not $3"
+	return 1
+}
+
+# is_gone PID MS: it ends within that.
+is_gone() {
+	local start
+
+	start=$(now_ms)
+	while kill -0 "$1" 2>/dev/null; do
+		[ $(($(now_ms) - start)) -lt 20000 ] || break
+		sleep 0.02
+	done
+	within "$2" "$start"
+}

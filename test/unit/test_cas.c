@@ -697,6 +697,40 @@ static void test_attempt_ids(void)
 	clock_replace(NULL, NULL);
 }
 
+/* A write of unknown outcome is gone on with: it may land, or have landed, at
+ * any time. */
+static void test_goes_on(void)
+{
+	static const struct {
+		const char *steps;
+		enum outcome want;
+		unsigned applied;
+	} goes_on[] = {
+		{"o", OUTCOME_OK, 1},		{"LoG", OUTCOME_OK, 1},
+		{"dGLoG", OUTCOME_OK, 1},	{"CoG", OUTCOME_REJECTED, 0},
+		{"nG|nG*", OUTCOME_UNKNOWN, 0}, {"|t*", OUTCOME_UNKNOWN, 0},
+		{"x", OUTCOME_UNKNOWN, 0},	{"LCoG", OUTCOME_UNKNOWN, 1},
+		{"i", OUTCOME_UNKNOWN, 0},
+	};
+
+	clock_replace(tick, NULL);
+	for (size_t i = 0; i < sizeof(goes_on) / sizeof(goes_on[0]); i++) {
+		struct attempt earlier = {"0123456789abcdef0123456789abcdef"};
+		struct run run;
+
+		run_init(&run, GUARD_MATCH, goes_on[i].steps);
+		run.script.line = (int)i;
+		run.script.ours = earlier;
+		run.script.under_way = true;
+		run.write.goes_on = &earlier;
+		CHECK_EQ(run_put(&run), goes_on[i].want);
+		CHECK_EQ(run.script.applied, goes_on[i].applied);
+		CHECK_STR(run.script.ours.hex, earlier.hex);
+		CHECK_STR(run.result.attempt.hex, earlier.hex);
+	}
+	clock_replace(NULL, NULL);
+}
+
 /* ---- time ---- */
 
 static void check_share(const struct run *run, unsigned i)
@@ -868,6 +902,7 @@ int main(void)
 	RUN(test_stop_before_sending);
 	RUN(test_stop_before_sending_again);
 	RUN(test_attempt_ids);
+	RUN(test_goes_on);
 	RUN(test_shares);
 	RUN(test_stop_is_heard_once);
 	RUN(test_deadline_has_passed);
