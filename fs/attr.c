@@ -12,7 +12,7 @@ void attr_fixed(const struct mount *mount, const struct node *node,
 	bool directory = node_is_directory(node);
 	mode_t mode = directory ? 0755 : 0644;
 
-	if (mount->read_only || node->kind == NODE_STATUS)
+	if (mount->read_only || node->kind == NODE_CONTROL_FILE)
 		mode &= ~(mode_t)0222;
 	memset(attr, 0, sizeof(*attr));
 	attr->st_ino = node->ino;

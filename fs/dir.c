@@ -1,6 +1,7 @@
 #include "dir.h"
 
 #include "clock.h"
+#include "control.h"
 #include "fetch.h"
 #include "log.h"
 #include "mount.h"
@@ -146,7 +147,10 @@ static enum outcome fill_fixed(struct dir *dir)
 	enum outcome outcome = OUTCOME_OK;
 
 	if (dir->node->kind == NODE_CONTROL) {
-		outcome = add_name(dir, "status", false);
+		for (size_t i = 0; i < control_file_count; i++)
+			if (outcome == OUTCOME_OK)
+				outcome = add_name(dir, control_files[i].name,
+						   false);
 	} else if (dir->node->kind == NODE_ROOT) {
 		outcome = add_name(dir, "cells", true);
 		if (outcome == OUTCOME_OK)

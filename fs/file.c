@@ -32,26 +32,72 @@ static void reply_open(fuse_req_t req, struct mount *mount,
 		handle_close(mount, handle); /* no release will come */
 }
 
-static void open_status(struct mount *mount, fuse_req_t req, struct node *node,
-			struct fuse_file_info *fi)
+/* Opens a control file that shows TEXT. */
+static void reply_control(struct mount *mount, fuse_req_t req,
+			  struct node *node, struct fuse_file_info *fi,
+			  struct buf *text)
 {
-	struct handle *handle;
+	struct handle *handle = handle_new(mount, node, O_RDONLY, false);
+
+	if (!handle) {
+		fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	handle_show_text(handle, text);
+	reply_open(req, mount, handle, fi);
+}
+
+static void run_control(struct work *work)
+{
+	struct node *node = work->node;
+	struct answer answer = {0};
+	enum outcome outcome;
+	struct buf text;
+
+	buf_init(&text, CONTROL_TEXT_MAX);
+	outcome = node->control->print(work->mount, &work->limits, &text,
+				       &answer);
+	if (outcome == OUTCOME_OK) {
+		work_done(work);
+		reply_control(work->mount, work->req, node, &work->fi, &text);
+	} else {
+		ops_fail(work, "open", node, outcome, &answer);
+	}
+	buf_release(&text);
+}
+
+static void submit_open(struct mount *mount, fuse_req_t req, struct node *node,
+			struct fuse_file_info *fi,
+			void (*run)(struct work *work))
+{
+	struct work *work = work_new(mount, req, run, mount->deadline_ms);
+
+	if (!work)
+		return;
+	work->node = node;
+	work->fi = *fi;
+	gate_submit(mount->gate, work);
+}
+
+/* What can be shown without the store is, however busy that is. */
+static void open_control(struct mount *mount, fuse_req_t req, struct node *node,
+			 struct fuse_file_info *fi)
+{
+	enum outcome outcome;
 	struct buf text;
 
 	if ((fi->flags & O_ACCMODE) != O_RDONLY) {
 		fuse_reply_err(req, EACCES);
 		return;
 	}
-	handle = handle_new(mount, node, O_RDONLY, false);
 	buf_init(&text, CONTROL_TEXT_MAX);
-	if (!handle || control_status(mount, &text) != OUTCOME_OK) {
-		if (handle)
-			handle_close(mount, handle);
-		fuse_reply_err(req, ENOMEM);
-	} else {
-		handle_show_text(handle, &text);
-		reply_open(req, mount, handle, fi);
-	}
+	outcome = control_print_now(mount, node->control, &text);
+	if (outcome == OUTCOME_OK)
+		reply_control(mount, req, node, fi, &text);
+	else if (node->control->asks_store)
+		submit_open(mount, req, node, fi, run_control);
+	else
+		fuse_reply_err(req, outcome_errno(outcome));
 	buf_release(&text);
 }
 
@@ -90,10 +136,9 @@ void file_open(struct mount *mount, fuse_req_t req, struct node *node,
 {
 	int access = fi->flags & O_ACCMODE;
 	struct handle *handle;
-	struct work *work;
 
-	if (node->kind == NODE_STATUS) {
-		open_status(mount, req, node, fi);
+	if (node->kind == NODE_CONTROL_FILE) {
+		open_control(mount, req, node, fi);
 		return;
 	}
 	if (access != O_RDONLY && fi->flags & O_APPEND) {
@@ -108,12 +153,7 @@ void file_open(struct mount *mount, fuse_req_t req, struct node *node,
 			fuse_reply_err(req, ENOMEM);
 		return;
 	}
-	work = work_new(mount, req, run_open, mount->deadline_ms);
-	if (!work)
-		return;
-	work->node = node;
-	work->fi = *fi;
-	gate_submit(mount->gate, work);
+	submit_open(mount, req, node, fi, run_open);
 }
 
 void file_create(struct mount *mount, fuse_req_t req, struct node *parent,
@@ -207,7 +247,7 @@ void file_read(struct mount *mount, fuse_req_t req, size_t size, off_t offset,
 	struct handle *handle = handle_of(fi);
 	struct work *work;
 
-	if (handle->node->kind == NODE_STATUS ||
+	if (handle->node->kind == NODE_CONTROL_FILE ||
 	    !handle_read_fetches(handle, offset)) {
 		reply_read(req, handle, size, offset);
 		return;

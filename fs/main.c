@@ -23,6 +23,7 @@
 #include "mount.h"
 #include "ops.h"
 #include "options.h"
+#include "peers.h"
 #include "probe.h"
 #include "seen.h"
 #include "tree.h"
@@ -298,8 +299,7 @@ static enum outcome start_keeper(const struct options *options,
 		.lease =
 			{
 				.node = options->node,
-				.ttl_ms = options->ttl_ms ? options->ttl_ms
-							  : TTL_MS,
+				.ttl_ms = mount->ttl_ms,
 				.skew_ms = options->skew_ms,
 				.patience_ms = options->deadline_ms,
 				.replace = options->replace,
@@ -318,7 +318,6 @@ static enum outcome start_keeper(const struct options *options,
 		return reason_set(reason, OUTCOME_INVALID,
 				  "this machine's name cannot stand in a "
 				  "lease: give -o addr=");
-	mount->ttl_ms = config.lease.ttl_ms;
 	mount->holds = holds_new(options->node);
 	if (!mount->holds)
 		return reason_set(reason, OUTCOME_NO_MEMORY, "out of memory");
@@ -351,6 +350,7 @@ static int serve(struct service *service, const char *url)
 		.read_only = options->read_only,
 		.kernel_checks = mount_checks(options),
 		.deadline_ms = options->deadline_ms,
+		.ttl_ms = options->ttl_ms ? options->ttl_ms : TTL_MS,
 		.uid = options->uid,
 		.gid = options->gid,
 		.umask = options->umask,
@@ -375,10 +375,12 @@ static int serve(struct service *service, const char *url)
 	mount.tree = tree_new();
 	mount.seen = seen_new();
 	mount.arms = arms_new();
-	if (mount.tree && mount.seen && mount.arms)
+	mount.peers = peers_new();
+	if (mount.tree && mount.seen && mount.arms && mount.peers)
 		status = serve_with_lease(service, &mount);
 	else
 		status = fail(url, &no_memory);
+	peers_free(mount.peers);
 	arms_free(mount.arms);
 	seen_free(mount.seen);
 	tree_free(mount.tree);

@@ -13,6 +13,7 @@ struct gate;
 struct holds;
 struct keeper;
 struct locks;
+struct peers;
 struct seen;
 struct tree;
 struct watches;
@@ -27,7 +28,7 @@ struct mount {
 	bool kernel_checks; /* permissions: it asks for attributes before each
 			     * open and setxattr */
 	int64_t deadline_ms; /* of one operation */
-	int64_t ttl_ms;	     /* of the node's lease */
+	int64_t ttl_ms;	     /* of a node's lease */
 	uid_t uid;
 	gid_t gid;
 	mode_t umask; /* bits taken from every mode */
@@ -37,6 +38,7 @@ struct mount {
 	struct arms *arms;
 	struct gate *gate;
 	struct watches *watches;
+	struct peers *peers;
 	struct holds *holds;   /* the next two: NULL without a lease that this */
 	struct keeper *keeper; /* mount keeps */
 	struct locks *locks;   /* NULL without a node's name */

@@ -47,7 +47,8 @@ void ops_log_failure(struct mount *mount, const char *operation,
 
 	if (outcome != OUTCOME_REJECTED)
 		mount->failures++;
-	log_line(grave ? LOG_WARNING : LOG_INFO, "%s %s: %s: %s", operation,
+	log_line(grave ? LOG_WARNING : LOG_INFO, "%s %s%s: %s: %s", operation,
+		 node->kind == NODE_CONTROL_FILE ? ".celldfs/" : "",
 		 node->key[0] ? node->key : node->name, name ? name : "?",
 		 text);
 }
@@ -93,7 +94,7 @@ static void fixed_entry(struct mount *mount, struct node *node,
 	entry->ino = tree_id(mount->tree, node);
 	entry->entry_timeout = ATTR_FIXED_S;
 	attr_fixed(mount, node, &entry->attr);
-	if (node->kind != NODE_STATUS)
+	if (node->kind != NODE_CONTROL_FILE)
 		entry->attr_timeout = ATTR_FIXED_S;
 }
 
@@ -229,15 +230,16 @@ static void run_getattr(struct work *work)
 	fuse_reply_attr(work->req, &attr, 0);
 }
 
-static void answer_status_attr(struct mount *mount, fuse_req_t req,
-			       struct node *node)
+static void answer_control_attr(struct mount *mount, fuse_req_t req,
+				struct node *node)
 {
 	struct stat attr;
 	struct buf text;
 
 	attr_fixed(mount, node, &attr);
 	buf_init(&text, CONTROL_TEXT_MAX);
-	if (control_status(mount, &text) == OUTCOME_OK)
+	if (!node->control->asks_store &&
+	    control_print_now(mount, node->control, &text) == OUTCOME_OK)
 		attr.st_size = (off_t)text.len;
 	buf_release(&text);
 	fuse_reply_attr(req, &attr, 0);
@@ -254,8 +256,8 @@ static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 	(void)fi; /* fstat sends none: the node's handle is the open file */
 	if (!node_is_record(node)) {
-		if (node->kind == NODE_STATUS) {
-			answer_status_attr(mount, req, node);
+		if (node->kind == NODE_CONTROL_FILE) {
+			answer_control_attr(mount, req, node);
 			return;
 		}
 		attr_fixed(mount, node, &attr);

@@ -1,5 +1,6 @@
 #include "tree.h"
 
+#include "control.h"
 #include "handle.h"
 
 #include <errno.h>
@@ -8,24 +9,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIXED_COUNT (NODE_STATUS + 1)
-
 struct tree {
 	pthread_mutex_t lock; /* guards the nodes as their fields say, and: */
-	struct node fixed[FIXED_COUNT];
-	struct node *nodes; /* all others */
-	void *cells;	    /* NODE_CELL by name (tsearch) */
+	struct node *nodes;   /* all but the fixed ones */
+	void *cells;	      /* NODE_CELL by name (tsearch) */
+	size_t fixed_count;
+	struct node fixed[];
 };
 
-static const struct {
-	enum node_kind kind, parent;
-	const char *name;
-} fixed_names[] = {
-	{NODE_CELLS, NODE_ROOT, "cells"},
-	{NODE_NODES, NODE_ROOT, "nodes"},
-	{NODE_CONTROL, NODE_ROOT, ".celldfs"},
-	{NODE_STATUS, NODE_CONTROL, "status"},
+static const char *const root_names[] = {
+	[NODE_CELLS] = "cells",
+	[NODE_NODES] = "nodes",
+	[NODE_CONTROL] = ".celldfs",
 };
+
+/* The number of the fixed node NAME in PARENT; NODE_ROOT: there is none. */
+static size_t find_fixed(const struct node *parent, const char *name)
+{
+	if (parent->kind == NODE_ROOT)
+		for (size_t i = NODE_CELLS; i <= NODE_CONTROL; i++)
+			if (strcmp(name, root_names[i]) == 0)
+				return i;
+	if (parent->kind == NODE_CONTROL)
+		for (size_t i = 0; i < control_file_count; i++)
+			if (strcmp(name, control_files[i].name) == 0)
+				return NODE_CONTROL_FILE + i;
+	return NODE_ROOT;
+}
 
 /* FNV-1a over the path within the mount. st_ino has to be stable while the
  * mount lives and the same for every node of one record; a hash needs no table
@@ -39,14 +49,11 @@ static uint64_t hash(uint64_t seed, const char *text)
 
 uint64_t tree_ino(const struct node *parent, const char *name)
 {
+	size_t fixed = find_fixed(parent, name);
 	uint64_t ino;
 
-	if (parent->kind == NODE_ROOT || parent->kind == NODE_CONTROL)
-		for (size_t i = 0;
-		     i < sizeof(fixed_names) / sizeof(*fixed_names); i++)
-			if (parent->kind == fixed_names[i].parent &&
-			    strcmp(name, fixed_names[i].name) == 0)
-				return FUSE_ROOT_ID + fixed_names[i].kind;
+	if (fixed != NODE_ROOT)
+		return FUSE_ROOT_ID + fixed;
 	ino = hash(hash(parent->ino * 0x9e3779b97f4a7c15, "/"), name);
 	/* small numbers are the fixed nodes', 0 is no inode at all */
 	return ino | (uint64_t)1 << 63;
@@ -54,15 +61,25 @@ uint64_t tree_ino(const struct node *parent, const char *name)
 
 struct tree *tree_new(void)
 {
-	struct tree *tree = calloc(1, sizeof(*tree));
+	size_t count = NODE_CONTROL_FILE + control_file_count;
+	struct tree *tree =
+		calloc(1, sizeof(*tree) + count * sizeof(tree->fixed[0]));
 
 	if (!tree)
 		return NULL;
 	pthread_mutex_init(&tree->lock, NULL);
-	for (size_t i = 0; i < FIXED_COUNT; i++) {
-		tree->fixed[i].kind = (enum node_kind)i;
-		tree->fixed[i].name = tree->fixed[i].key = "";
-		tree->fixed[i].ino = FUSE_ROOT_ID + i;
+	tree->fixed_count = count;
+	for (size_t i = 0; i < count; i++) {
+		struct node *node = &tree->fixed[i];
+
+		node->kind = (enum node_kind)i;
+		node->name = node->key = "";
+		node->ino = FUSE_ROOT_ID + i;
+		if (i < NODE_CONTROL_FILE)
+			continue;
+		node->kind = NODE_CONTROL_FILE;
+		node->control = &control_files[i - NODE_CONTROL_FILE];
+		node->name = node->control->name;
 	}
 	return tree;
 }
@@ -89,14 +106,14 @@ void tree_free(struct tree *tree)
 
 struct node *tree_node(struct tree *tree, fuse_ino_t id)
 {
-	if (id < FUSE_ROOT_ID + FIXED_COUNT)
+	if (id < FUSE_ROOT_ID + tree->fixed_count)
 		return &tree->fixed[id - FUSE_ROOT_ID];
 	return (struct node *)(uintptr_t)id;
 }
 
 fuse_ino_t tree_id(const struct tree *tree, const struct node *node)
 {
-	if (node >= tree->fixed && node < tree->fixed + FIXED_COUNT)
+	if (node >= tree->fixed && node < tree->fixed + tree->fixed_count)
 		return FUSE_ROOT_ID + (fuse_ino_t)(node - tree->fixed);
 	return (fuse_ino_t)(uintptr_t)node;
 }
@@ -108,7 +125,7 @@ bool node_is_record(const struct node *node)
 
 bool node_is_directory(const struct node *node)
 {
-	return !node_is_record(node) && node->kind != NODE_STATUS;
+	return !node_is_record(node) && node->kind != NODE_CONTROL_FILE;
 }
 
 static int verdict_errno(enum name_verdict verdict, int invalid)
@@ -127,17 +144,17 @@ static int verdict_errno(enum name_verdict verdict, int invalid)
 int tree_resolve(const struct node *parent, const char *name,
 		 enum node_kind *kind)
 {
+	size_t fixed;
+
 	switch (parent->kind) {
 	case NODE_ROOT:
 	case NODE_CONTROL:
-		for (size_t i = 0;
-		     i < sizeof(fixed_names) / sizeof(*fixed_names); i++)
-			if (parent->kind == fixed_names[i].parent &&
-			    strcmp(name, fixed_names[i].name) == 0) {
-				*kind = fixed_names[i].kind;
-				return 0;
-			}
-		return ENOENT;
+		fixed = find_fixed(parent, name);
+		if (fixed == NODE_ROOT)
+			return ENOENT;
+		*kind = fixed < NODE_CONTROL_FILE ? (enum node_kind)fixed
+						  : NODE_CONTROL_FILE;
+		return 0;
 	case NODE_CELLS:
 		*kind = NODE_CELL;
 		return verdict_errno(name_cell(name, strlen(name)), ENOENT);
@@ -147,7 +164,7 @@ int tree_resolve(const struct node *parent, const char *name,
 	case NODE_CELL:
 		*kind = NODE_OWN;
 		return strcmp(name, "own") == 0 ? 0 : ENOENT;
-	case NODE_STATUS:
+	case NODE_CONTROL_FILE:
 	case NODE_OWN:
 	case NODE_LEASE:
 		break;
@@ -208,8 +225,8 @@ struct node *tree_look_up(struct tree *tree, const struct node *parent,
 {
 	struct node *node;
 
-	if (kind < FIXED_COUNT)
-		return &tree->fixed[kind];
+	if (kind <= NODE_CONTROL_FILE)
+		return &tree->fixed[find_fixed(parent, name)];
 	node = node_new(parent, name, kind);
 	if (!node)
 		return NULL;
@@ -235,7 +252,7 @@ struct node *tree_look_up(struct tree *tree, const struct node *parent,
 
 void tree_forget(struct tree *tree, struct node *node, uint64_t count)
 {
-	if (node->kind < FIXED_COUNT)
+	if (node->kind <= NODE_CONTROL_FILE)
 		return;
 	pthread_mutex_lock(&tree->lock);
 	node->lookups -= count < node->lookups ? count : node->lookups;

@@ -1,7 +1,7 @@
 /* tree: names and the node ids under which the kernel knows them.
  *
  *   id 1            MOUNT/
- *   fixed           MOUNT/cells/  nodes/  .celldfs/  .celldfs/status
+ *   fixed           MOUNT/cells/  nodes/  .celldfs/  .celldfs/<file>
  *   one per name    MOUNT/cells/<cell>/
  *   one per lookup  MOUNT/cells/<cell>/own  nodes/<node>
  *
@@ -27,25 +27,28 @@
 
 #include <stdbool.h>
 
-/* The fixed nodes first, up to NODE_STATUS: tree.c numbers them by it. */
+/* The fixed nodes first, up to NODE_CONTROL_FILE: tree.c numbers them by it. */
 enum node_kind {
 	NODE_ROOT,
 	NODE_CELLS,
 	NODE_NODES,
 	NODE_CONTROL,
-	NODE_STATUS,
+	NODE_CONTROL_FILE, /* one for each row of control_files */
 	NODE_CELL,  /* a cell's directory */
 	NODE_OWN,   /* a cell's record */
 	NODE_LEASE, /* a node's record */
 };
 
+struct control_file;
 struct handle;
 
 struct node {
 	enum node_kind kind;
-	const char *name; /* the cell's or node's; "" for the fixed ones */
+	const char *name; /* the cell's, node's or control file's; "" for the
+			   * fixed directories */
 	uint64_t ino;	  /* st_ino */
 	const char *key; /* records only, else "" */
+	const struct control_file *control; /* NODE_CONTROL_FILE only */
 
 	/* tree->lock guards the rest */
 	uint64_t lookups;

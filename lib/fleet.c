@@ -54,5 +54,6 @@ bool fleet_now(const struct fleet *fleet, int64_t boot_ms,
 	time->latest_ms = boot_ms + high_at(fleet, boot_ms);
 	time->since_step_ms =
 		fleet->steps ? boot_ms - fleet->stepped_at_ms : INT64_MAX;
+	time->steps = fleet->steps;
 	return true;
 }

@@ -34,6 +34,7 @@ struct fleet_time {
 	int64_t latest_ms;
 	int64_t since_step_ms; /* since it was last seen to step; INT64_MAX:
 				* never */
+	unsigned steps;	       /* how often it was seen to step */
 };
 
 struct fleet {

@@ -419,3 +419,50 @@ enum json_match json_match_key(struct json_text key, const char *name)
 		return JSON_MATCH_NO;
 	return exact ? JSON_MATCH_YES : JSON_MATCH_CASE;
 }
+
+size_t json_char_len(struct json_text text)
+{
+	struct parser p = {.at = text.bytes, .end = text.bytes + text.len};
+	int c = peek(&p);
+
+	if (c < 0x80)
+		return text.len > 0;
+	return utf8(&p) ? (size_t)(p.at - text.bytes) : 0;
+}
+
+/* C0, DEL, C1 and the two separators of Unicode. */
+static bool is_control(int c)
+{
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 ||
+	       c == 0x2029;
+}
+
+static enum outcome quote_char(struct buf *out, struct json_text *rest)
+{
+	size_t len = json_char_len(*rest);
+	const char *start = rest->bytes, *at = start;
+	int c;
+
+	rest->bytes += len > 0 ? len : 1;
+	rest->len -= len > 0 ? len : 1;
+	if (len == 0)
+		return buf_append(out, "\xef\xbf\xbd", 3);
+	if (*start == '"' || *start == '\\')
+		return buf_printf(out, "\\%c", *start);
+	c = next_char(&at);
+	if (is_control(c))
+		return buf_printf(out, "\\u%04x", (unsigned)c);
+	return buf_append(out, start, len);
+}
+
+enum outcome json_quote(struct buf *out, const char *text)
+{
+	struct json_text rest = {text, strlen(text)};
+	enum outcome outcome = buf_append(out, "\"", 1);
+
+	while (outcome == OUTCOME_OK && rest.len > 0)
+		outcome = quote_char(out, &rest);
+	if (outcome == OUTCOME_OK)
+		outcome = buf_append(out, "\"", 1);
+	return outcome;
+}

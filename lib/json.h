@@ -1,6 +1,8 @@
-/* json: a strict reader of JSON text: is it valid, and where are its parts?
+/* json: a strict reader of JSON text: is it valid, and where are its parts? And
+ * the one thing that takes care in writing it: a string.
  *
- * Pure; allocates nothing; every result points into the caller's bytes.
+ * Pure; reading allocates nothing, and every result points into the caller's
+ * bytes.
  *
  * Invariants:
  * 1. What json_check() accepts is RFC 8259 grammar in valid UTF-8 (no BOM, no
@@ -12,6 +14,8 @@
  */
 #ifndef CELLDFS_JSON_H
 #define CELLDFS_JSON_H
+
+#include "buf.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,5 +75,15 @@ bool json_next(struct json_cursor *cursor, struct json_member *member);
 /* Is KEY, as json_next() gave it, NAME once its escapes are decoded? NAME is
  * ASCII, and in lower case if JSON_MATCH_CASE matters. */
 enum json_match json_match_key(struct json_text key, const char *name);
+
+/* How many bytes the UTF-8 character has that TEXT begins with; 0: it begins
+ * with none. */
+size_t json_char_len(struct json_text text);
+
+/* Appends TEXT to OUT as a JSON string, quotes included, which passes
+ * json_check() and is one line whatever TEXT is: a byte that is not UTF-8
+ * becomes U+FFFD, and what some programs take for a control or for the end of a
+ * line is escaped. OK, TOO_LARGE, NO_MEMORY: a part of it may be there. */
+enum outcome json_quote(struct buf *out, const char *text) MUST_CHECK;
 
 #endif

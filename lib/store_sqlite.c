@@ -374,6 +374,7 @@ static enum outcome op_now(struct store *store, const struct limits *limits,
 	(void)limits; /* nothing is asked */
 	time->earliest_ms = time->latest_ms = now_ms(self(store));
 	time->since_step_ms = INT64_MAX;
+	time->steps = 0;
 	return OUTCOME_OK;
 }
 

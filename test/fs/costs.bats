@@ -393,10 +393,11 @@ etag_epoch() { getfattr -n user.celld.epoch --only-values "$here" 2>/dev/null; }
 
 # --- What needs no store -----------------------------------------------------
 
-@test "statfs, status, the root and the way to a cell: 0" {
+@test "statfs, status, metrics, the root and the way to a cell: 0" {
 	mounts
 	is "$(cost 'df "$DIR/m1"; stat -f "$DIR/m1/cells"')" "0 0 0"
 	is "$(cost 'cat "$DIR/m1/.celldfs/status"')" "0 0 0"
+	is "$(cost 'cat "$DIR/m1/.celldfs/metrics"')" "0 0 0"
 	is "$(cost 'ls -la "$DIR/m1" "$DIR/m1/.celldfs"')" "0 0 0"
 	is "$(cost 'stat "$DIR/m1/cells/x" "$DIR/m1/cells" "$DIR/m1/nodes"')" \
 		"0 0 0"
@@ -454,4 +455,17 @@ fill() {
 	is "$(fresh 'cat "$here"' 'ls "$DIR/m1/cells/c"')" "0 0 0"
 	is "$(later 'ls "$DIR/m1/cells/c"')" "1 0 0"
 	is "$(cost 'ls "$DIR/m1/cells/none"')" "1 0 0"
+}
+
+@test "peers: 1 LIST per 1,000 names + 1 GET per recent node, once per ttl/3" {
+	spy_at m1 -o deadline-ms=60000
+	fill nodes/n%05d.json 30
+	is "$(cost 'cat "$DIR/m1/.celldfs/peers"')" "30 0 1"
+	is "$(cost 'cat "$DIR/m1/.celldfs/peers"')" "0 0 0"
+	is "$(cost 'ls -l "$DIR/m1/.celldfs"; stat "$DIR/m1/.celldfs/peers"')" \
+		"0 0 0"
+	fill nodes/n%05d.json 1001
+	sleep 3.4
+	is "$(cost 'cat "$DIR/m1/.celldfs/peers"')" "1001 0 2"
+	is "$(wc -l <"$DIR/m1/.celldfs/peers")" 1001
 }

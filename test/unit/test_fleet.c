@@ -35,6 +35,7 @@ static void one_sample_bounds_by_its_second_and_its_delay(void)
 	CHECK(fleet_sample(&fleet, 1700000000000, 5000, 5200));
 	CHECK(fleet_now(&fleet, 5200, &now));
 	CHECK_EQ(now.since_step_ms, INT64_MAX);
+	CHECK_EQ(now.steps, 0);
 	CHECK_EQ(now.earliest_ms, 1700000000000);
 	CHECK_EQ(now.latest_ms, 1700000001200);
 }
@@ -80,6 +81,7 @@ static void a_step_is_reported_and_starts_anew(void)
 	CHECK_EQ(fleet.steps, 2);
 	CHECK(fleet_now(&fleet, 57, &now));
 	CHECK_EQ(now.since_step_ms, 7);
+	CHECK_EQ(now.steps, 2);
 }
 
 /* Many samples in a short time must not loosen what they cannot tighten. */

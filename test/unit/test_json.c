@@ -401,6 +401,103 @@ static void keys_match_once_decoded(void)
 	}
 }
 
+/* What json_quote() makes of TEXT. */
+static void check_quote(const char *text, const char *want)
+{
+	struct json_text quoted, value;
+	struct json_error error;
+	struct buf out;
+
+	buf_init(&out, 1000);
+	CHECK_EQ(json_quote(&out, text), OUTCOME_OK);
+	CHECK_EQ(buf_append(&out, "", 1), OUTCOME_OK);
+	CHECK_STR(out.bytes, want);
+	quoted = (struct json_text){out.bytes, out.len - 1};
+	CHECK(json_check(quoted, 0, &value, &error));
+	buf_release(&out);
+}
+
+static void quoted_text_is_a_string_whatever_it_is(void)
+{
+	check_quote("", "\"\"");
+	check_quote("host-1:80", "\"host-1:80\"");
+	check_quote("a\"b\\c/d", "\"a\\\"b\\\\c/d\"");
+	check_quote("\n\t\r\x01\x1f\x7f", "\"\\u000a\\u0009\\u000d\\u0001"
+					  "\\u001f\\u007f\"");
+	check_quote(
+		"\xc2\x80\xc2\x85\xc2\x9f\xc2\xa0\xe2\x80\xa8\xe2\x80\xa9"
+		"\xe2\x80\xaa",
+		"\"\\u0080\\u0085\\u009f\xc2\xa0\\u2028\\u2029\xe2\x80\xaa\"");
+	check_quote("\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80",
+		    "\"\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80\"");
+	/* cut, alone, overlong, a surrogate, beyond U+10FFFF */
+	check_quote("\xe2\x82", "\"\xef\xbf\xbd\xef\xbf\xbd\"");
+	check_quote("\x80z", "\"\xef\xbf\xbdz\"");
+	check_quote("\xc0\xaf", "\"\xef\xbf\xbd\xef\xbf\xbd\"");
+	check_quote("\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
+	check_quote("\xf4\x90\x80\x80", "\"\xef\xbf\xbd\xef\xbf\xbd"
+					"\xef\xbf\xbd\xef\xbf\xbd\"");
+	check_quote("\xc3\"", "\"\xef\xbf\xbd\\\"\"");
+}
+
+static void any_bytes_quoted_pass_the_check(void)
+{
+	unsigned seed = 1;
+
+	for (int turn = 0; turn < 2000; turn++) {
+		struct json_text quoted, value;
+		struct json_error error;
+		struct buf out;
+		char text[20];
+
+		for (size_t i = 0; i < sizeof(text) - 1; i++) {
+			seed = seed * 1103515245 + 12345;
+			text[i] = (char)(seed >> 16 & 0xff);
+		}
+		text[sizeof(text) - 1] = '\0';
+		buf_init(&out, 1000);
+		CHECK_EQ(json_quote(&out, text), OUTCOME_OK);
+		quoted = (struct json_text){out.bytes, out.len};
+		CHECK(json_check(quoted, 0, &value, &error));
+		buf_release(&out);
+	}
+}
+
+static void a_full_buffer_is_told(void)
+{
+	struct buf out;
+
+	for (size_t cap = 0; cap < 8; cap++) {
+		buf_init(&out, cap);
+		CHECK_EQ(json_quote(&out, "a\n"), OUTCOME_TOO_LARGE);
+		buf_release(&out);
+	}
+}
+
+static void characters_have_lengths(void)
+{
+	static const struct {
+		const char *text;
+		size_t want;
+	} cases[] = {
+		{"", 0},
+		{"a", 1},
+		{"\n", 1},
+		{"\xc3\xbc", 2},
+		{"\xe2\x82\xac!", 3},
+		{"\xf0\x9f\x98\x80", 4},
+		{"\xc3", 0},
+		{"\xbc", 0},
+		{"\xff", 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct json_text text = {cases[i].text, strlen(cases[i].text)};
+
+		CHECK_EQ(json_char_len(text), cases[i].want);
+	}
+}
+
 int main(void)
 {
 	RUN(what_is_json_passes);
@@ -415,5 +512,9 @@ int main(void)
 	RUN(an_empty_object_has_no_members);
 	RUN(kinds);
 	RUN(keys_match_once_decoded);
+	RUN(quoted_text_is_a_string_whatever_it_is);
+	RUN(any_bytes_quoted_pass_the_check);
+	RUN(a_full_buffer_is_told);
+	RUN(characters_have_lengths);
 	return 0;
 }

@@ -282,7 +282,7 @@ static const struct life_case life_cases[] = {
 /* Later bounds and later times must not matter: the earliest is judged by. */
 static struct fleet_time at(uint64_t now_ms)
 {
-	return (struct fleet_time){(int64_t)now_ms, INT64_MAX, INT64_MAX};
+	return (struct fleet_time){(int64_t)now_ms, INT64_MAX, INT64_MAX, 0};
 }
 
 static void life_of_a_lease(void)
@@ -332,7 +332,7 @@ static void a_step_of_the_clock_is_waited_out(void)
 
 	for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
 		struct fleet_time now = {3620000, 3620001,
-					 cases[i / 2].trust_ms - 1 + i % 2};
+					 cases[i / 2].trust_ms - 1 + i % 2, 0};
 		struct reason reason = {""};
 
 		lease.expires_ms = cases[i / 2].expires_ms;
