@@ -312,8 +312,10 @@ void watches_poll(struct watches *watches, fuse_req_t req,
 		  struct fuse_pollhandle *ph)
 {
 	unsigned found = events & ALWAYS;
+	/* select(2) always asks for POLLPRI, and for POLLNVAL beside it */
+	bool asked = events & POLLPRI && !(events & POLLNVAL);
 
-	if (events & POLLPRI && node_is_record(handle->node)) {
+	if (asked && node_is_record(handle->node)) {
 		pthread_mutex_lock(&watches->lock);
 		if (ask(watches, handle, ph))
 			found |= POLLPRI;

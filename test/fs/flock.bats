@@ -59,7 +59,7 @@ load locks
 }
 
 @test "flock: what is claimed, at which epoch, and what is refused" {
-	node a
+	node a skew-ms=5000
 	outside put nodes/alive.json <<<"$(lease alive $(($(now_ms) + 600000)))"
 	py "$(now_ms)" <<-'PY'
 		from locker import *

@@ -319,7 +319,7 @@ nb_under() {
 	outside put nodes/b.json <<<"$(lease b 0)"
 	until_said w
 	is "$(result w)" "0 8"
-	told_by w 17000 "$since"
+	told_by w 12000 "$since"
 }
 
 @test "flock: a record that the store sends without an ETag, or that is too large, is not waited for" {
