@@ -195,7 +195,8 @@ print(os.pread(4, 1 << 20, 0).count(b"applied\"} 0"),
 	: >"$DIR/m1.calls"
 	is "$(metric m1 names)" "celldfs_authority_seconds\
  celldfs_clock_offset_seconds celldfs_failures_total celldfs_fenced celldfs_info\
- celldfs_lease_held celldfs_reads_total celldfs_renewal_errors_total\
+ celldfs_lease_held celldfs_locks_held celldfs_locks_waiting\
+ celldfs_reads_total celldfs_renewal_errors_total\
  celldfs_renewals_total celldfs_requests_in_store celldfs_requests_waiting\
  celldfs_resident_cells celldfs_store_clock_steps_total\
  celldfs_swaps_total:applied celldfs_swaps_total:rejected\
@@ -449,7 +450,7 @@ wrong malformed -"
 }
 
 @test "within ttl/3 it is the same, without a request; then it is asked again" {
-	spy_at m1 -o node=me,ttl-ms=60000
+	spy_at m1 -o node=me,ttl-ms=30000
 	fleet 3
 	is "$(calls m1 cat "$DIR/m1/.celldfs/peers")" "4 0 1"
 	cat "$DIR/m1/.celldfs/peers" >"$DIR/peers"
@@ -581,7 +582,7 @@ wrong malformed -"
 @test "while the store hangs, status, metrics and what is known of peers answer" {
 	local n start pids=()
 
-	spy_at m1 -o node=me,ttl-ms=60000,deadline-ms=20000
+	spy_at m1 -o node=me,ttl-ms=30000,deadline-ms=20000
 	fleet 3
 	create "$DIR/m1/cells/c/own" "$(own me 1)"
 	cat "$DIR/m1/cells/c/own" "$DIR/m1/.celldfs/peers" >/dev/null

@@ -469,9 +469,9 @@ fence() {
 	outside put cells/x/own.json <<<"$(own '' 7)"
 	cat "$OWN"
 	rules a 'put_if cells/* late 2800'
-	locker w "$OWN"
-	until_record "$(own a 8)"
+	# the next renewal, in two seconds, finds that out
 	outside rm nodes/a.json
+	locker w "$OWN"
 	until_said w 1 EROFS
 	sleep 1
 	is "$(status_of a locks_held)" 0
