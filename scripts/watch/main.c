@@ -18,6 +18,7 @@
 
 #define STATUS_FAILED 1
 #define STATUS_USAGE  2
+#define FILES_MOST    1024
 #define AGAIN_S	      1 /* after a read that failed */
 
 static const char help[] =
@@ -117,8 +118,8 @@ static void look(struct watched *watched)
 
 int main(int argc, char **argv)
 {
-	struct watched *all = calloc((size_t)argc, sizeof(*all));
-	struct pollfd *polled = calloc((size_t)argc, sizeof(*polled));
+	static struct watched all[FILES_MOST];
+	static struct pollfd polled[FILES_MOST];
 	nfds_t count = 0;
 
 	if (argc == 2 && strcmp(argv[1], "--help") == 0) {
@@ -130,8 +131,11 @@ int main(int argc, char **argv)
 		      stderr);
 		return STATUS_USAGE;
 	}
-	if (!all || !polled)
-		return STATUS_FAILED;
+	if (argc - 1 > FILES_MOST) {
+		fprintf(stderr, "celldfs-watch: more than %d files\n",
+			FILES_MOST);
+		return STATUS_USAGE;
+	}
 	for (; count < (nfds_t)argc - 1; count++) {
 		const char *path = argv[count + 1];
 		int fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -93,7 +93,7 @@ static bool is_slowed(void)
  * itself takes. */
 static int64_t slack_ms(void)
 {
-	return is_slowed() ? 2000 : 200;
+	return is_slowed() ? 5000 : 200;
 }
 
 /* When the end comes: late enough for a request to be out by then, and after
