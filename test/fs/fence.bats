@@ -87,12 +87,14 @@ with_pipe() { exec "$TOOLS/celldfs-spy" "$@" 2>"$DIR/pipe"; }
 		rules('a', 'put_if nodes/a.json fail failed')
 		end = boot() + left('a')
 		until(lambda: boot() > end + 500)
-		eq((status('a')['lease'], left('a')), ('held', 0)) # it hangs
 		writing = at_once(err, os.write, fd, rec('a', 2))
-		time.sleep(1)
-		eq(raw('cells/x/own.json'), rec('a', 1))
-		eq(puts('a', 'cells/x/own.json'), ['applied'])
-		until(lambda: err(os.read, pipe, 65536) == 'EAGAIN' and writing.done())
+		try:
+		    eq((status('a')['lease'], left('a')), ('held', 0)) # it hangs
+		    time.sleep(1)
+		    eq(raw('cells/x/own.json'), rec('a', 1))
+		    eq(puts('a', 'cells/x/own.json'), ['applied'])
+		finally:
+		    until(lambda: err(os.read, pipe, 65536) == 'EAGAIN' and writing.done())
 		eq(writing.result(), 'EROFS')
 		until(lambda: status('a')['fence'] == 'expired')
 	PY

@@ -46,7 +46,7 @@ a = sys.argv[1:]
 
 def ok(condition, said=''):
     if not condition:
-        raise AssertionError(said)
+        raise AssertionError(str(said)[:600])
 
 def eq(found, expected):
     ok(found == expected, 'found %r, expected %r' % (found, expected))
