@@ -310,6 +310,7 @@ static void *run(void *arg)
 static enum outcome wait_for_lease(struct keeper *keeper, struct reason *reason)
 {
 	const struct lease_holder *holder = &keeper->holder;
+	enum outcome outcome;
 	bool told = false;
 
 	pthread_mutex_lock(&keeper->lock);
@@ -321,8 +322,10 @@ static enum outcome wait_for_lease(struct keeper *keeper, struct reason *reason)
 		pthread_cond_wait(&keeper->changed, &keeper->lock);
 	}
 	*reason = holder->reason;
+	outcome =
+		holder->state == LEASE_REFUSED ? OUTCOME_REJECTED : OUTCOME_OK;
 	pthread_mutex_unlock(&keeper->lock);
-	return holder->state == LEASE_REFUSED ? OUTCOME_REJECTED : OUTCOME_OK;
+	return outcome;
 }
 
 static void free_keeper(struct keeper *keeper)
