@@ -87,6 +87,9 @@ load fleet
 @test "a daemon that crashed and is started again at once waits for its own lease, says so, and serves soon" {
 	local start
 
+	# long enough that it still lives when the next one looks
+	TTL=5000
+	timed || TTL=15000
 	node a -o addr=10.0.0.7:7
 	create "$DIR/a/cells/x/own" "$(own a 1)"
 	start=$(now_ms)
@@ -102,7 +105,7 @@ load fleet
 		start, expires = map(int, a)
 		took = int(wall() - start)
 		# the store's clock is known less well in a bucket
-		within(took, 3000 + 2000 + 1500 * S3)
+		within(took, 5000 + 2000 + 1500 * S3)
 		ok(wall() >= expires + SKEW - 20)
 		# a restarted process never trusts an old epoch, but may claim anew
 		eq(claim('a2', 'x', 1, 'a'), 'EBUSY')
@@ -441,13 +444,13 @@ load fleet
 	mount_at m
 	fleet <<-'PY'
 		import sqlite3
-		end = time.monotonic() + 10
 		is_ready, go = os.pipe(), os.pipe()
 		def write(n):
 		    fd = os.open(own('am'[n % 2], 'c%d' % n), os.O_RDWR | os.O_CREAT, 0o644)
 		    epoch = 0
 		    os.write(is_ready[1], b'r')
 		    os.read(go[0], 1)
+		    end = time.monotonic() + 10
 		    while time.monotonic() < end:
 		        epoch += 1
 		        os.pwrite(fd, rec('a', epoch), 0)
@@ -462,6 +465,7 @@ load fleet
 		db = sqlite3.connect('file:%s?mode=ro' % STORE.split(':', 1)[1], uri=True)
 		renewed = []
 		os.close(go[1])
+		end = time.monotonic() + 10
 		while time.monotonic() < end:
 		    when, = db.execute('SELECT modified_ms FROM record '
 		                       'WHERE key = "nodes/a.json"').fetchone()
@@ -472,7 +476,7 @@ load fleet
 		writes = [json.loads(raw('cells/c%d/own.json' % n))['epoch'] for n in range(32)]
 		gaps = [later - sooner for sooner, later in zip(renewed, renewed[1:])]
 		print('gaps', gaps, 'ms;', sum(writes), 'writes')
-		ok(min(writes) >= 3, writes)
+		ok(min(writes) >= (3 if TIMED else 1), writes)
 		ok(len(gaps) >= 6 or not TIMED, gaps)
 		within(max(gaps), 1000 + 500)
 		eq(status('a')['lease'], 'held')
@@ -532,12 +536,13 @@ load fleet
 		for n in 'term', 'umount', 'released':
 		    eq(strict(raw('nodes/%s.json' % n), n)['expires_ms'], 0)
 		    eq(fences(n), [])
-		ok(wall() < strict(raw('nodes/holder.json'), 'holder')['expires_ms'] or not TIMED)
+		expires = strict(raw('nodes/holder.json'), 'holder')['expires_ms']
+		ok(expires > 0)
 		eq(fences('holder'), [])
-		within(wall(), lease('holder')['expires_ms'] - 200)
 		eq(claim('p', 'old', 4), 0)
-		if TIMED:
-		    eq(claim('p', 'holder1', 2), 'EBUSY')
+		ok(claim('p', 'holder1', 2) == 'EBUSY' or wall() >= expires + SKEW)
+		take('p', 'holder1', 3)
+		in_time(expires)
 	PY
 }
 
