@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define JUDGE_AGAIN_MS 2000  /* an owner whose lease tells no time, */
-#define JUDGE_MOST_MS  15000 /* or a long one: it may be given up before */
+#define JUDGE_MOST_MS  10000 /* or a long one: it may be given up before */
 
 static void hold(struct claim *claim, const struct glimpse *ours)
 {
