@@ -79,24 +79,37 @@ def take(path, options):
     if result == 0:
         time.sleep(options.hold)
 
-def contest(path, rounds, log):
+def again(f, tries):
+    """f(), which may fail so often before it succeeds."""
+    while True:
+        try:
+            return f()
+        except OSError:
+            tries -= 1
+            if tries < 0:
+                raise
+
+def contest(path, rounds, log, tries):
     """Takes the lock so often, and writes into the log, which is shared, when it
     begins and when it ends, with the epoch that the record tells. The record is
-    read through another open file."""
+    read through another open file. All but the lock itself may fail and be tried
+    again."""
+    def read():
+        with open(path) as f:
+            return json.load(f)
     log = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     for _ in range(rounds):
-        fd = opened(path)
+        fd = again(lambda: opened(path), tries)
         fcntl.flock(fd, EX)
         epoch = epoch_of(fd)
         os.write(log, ('start %s %d\n' % (epoch, os.getpid())).encode())
-        with open(path) as f:
-            found = json.load(f)
+        found = again(read, tries)
         if str(found['epoch']) != epoch or not found['node']:
             os.write(log, ('wrong %r, not %s\n' % (found, epoch)).encode())
         time.sleep(random.random() * 0.01)
         os.write(log, ('end %s %d\n' % (epoch, os.getpid())).encode())
         if random.random() < 0.5:
-            fcntl.flock(fd, UN)
+            again(lambda: fcntl.flock(fd, UN), tries)
         os.close(fd)
 
 def check(log):
@@ -123,6 +136,7 @@ def main():
     parser.add_argument('--hold', type=float, default=600)
     parser.add_argument('--rounds', type=int)
     parser.add_argument('--log')
+    parser.add_argument('--tries', type=int, default=0)
     parser.add_argument('--check')
     options = parser.parse_args()
     if options.check:
@@ -140,7 +154,8 @@ def main():
             path = options.files[k % len(options.files)]
             try:
                 if options.rounds:
-                    contest(path, options.rounds, options.log)
+                    contest(path, options.rounds, options.log,
+                            options.tries)
                 else:
                     take(path, options)
             except OSError as e:

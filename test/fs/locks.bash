@@ -4,14 +4,14 @@
 # A test's processes (locker.py) are killed before the mounts are ended, which
 # their open files would keep busy.
 
-load watched
+load "$HERE/watched"
 
-eval "helper_$(declare -f teardown)"
+eval "mounts_$(declare -f teardown)"
 
 teardown() {
 	[ ${#LOCKERS[@]} -eq 0 ] || kill -KILL "${LOCKERS[@]}" 2>/dev/null || true
 	[ ${#LOCKERS[@]} -eq 0 ] || wait "${LOCKERS[@]}" 2>/dev/null || true
-	helper_teardown
+	mounts_teardown
 }
 
 LOCKERS=()
