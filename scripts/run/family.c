@@ -1,6 +1,7 @@
 #include "family.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -82,33 +83,31 @@ static bool add(struct processes *processes, const struct process *process)
 	return true;
 }
 
+static void read_all(struct processes *processes, int proc)
+{
+	DIR *dir = fdopendir(dup(proc));
+	struct dirent *entry;
+	struct process process;
+
+	if (!dir)
+		return;
+	rewinddir(dir);
+	while ((entry = readdir(dir)))
+		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+		    read_process(proc, entry->d_name, &process) &&
+		    !add(processes, &process))
+			break;
+	closedir(dir);
+}
+
+/* ---- by their parents, in all that there is ---- */
+
 static int by_pid(const void *a, const void *b)
 {
 	const struct process *left = a, *right = b;
 
 	return (left->pid > right->pid) - (left->pid < right->pid);
 }
-
-static void read_processes(struct processes *processes)
-{
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
-	struct process process;
-
-	if (!dir)
-		return;
-	while ((entry = readdir(dir)))
-		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-		    read_process(dirfd(dir), entry->d_name, &process) &&
-		    !add(processes, &process))
-			break;
-	closedir(dir);
-	if (processes->count > 0)
-		qsort(processes->all, processes->count, sizeof(process),
-		      by_pid);
-}
-
-/* ---- whose they are ---- */
 
 static bool is_ours(const struct family *family,
 		    const struct processes *processes,
@@ -129,12 +128,15 @@ static bool is_ours(const struct family *family,
 	return parent && parent->ours;
 }
 
-static void find_family(const struct family *family,
-			struct processes *processes)
+static void find_in_all(const struct family *family,
+			struct processes *processes, int proc)
 {
 	bool more = true;
 
-	read_processes(processes);
+	read_all(processes, proc);
+	if (processes->count > 0)
+		qsort(processes->all, processes->count,
+		      sizeof(processes->all[0]), by_pid);
 	while (more) {
 		more = false;
 		for (size_t i = 0; i < processes->count; i++) {
@@ -149,32 +151,106 @@ static void find_family(const struct family *family,
 	}
 }
 
+/* ---- from child to child ---- */
+
+/* Adds those in the text of a file of children: "PID PID ... ". */
+static void add_children(const struct family *family,
+			 struct processes *processes, int proc, FILE *children)
+{
+	char pid[16];
+
+	while (fscanf(children, "%15s", pid) == 1) {
+		struct process process;
+
+		if (!read_process(proc, pid, &process) ||
+		    process.pid == family->other)
+			continue;
+		process.ours = true;
+		if (!add(processes, &process))
+			return;
+	}
+}
+
+/* The children that one thread has made; or, for a first thread, inherited. */
+static FILE *open_children(int proc, pid_t pid, const char *thread)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "%d/task/%.16s/children", (int)pid,
+		 thread);
+	fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? NULL : fdopen(fd, "r");
+}
+
+static void find_children(const struct family *family,
+			  struct processes *processes, int proc, pid_t pid)
+{
+	char path[32];
+	struct dirent *entry;
+	DIR *dir;
+	int fd;
+
+	snprintf(path, sizeof(path), "%d/task", (int)pid);
+	fd = openat(proc, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir)
+		return;
+	while ((entry = readdir(dir))) {
+		FILE *children =
+			entry->d_name[0] == '.'
+				? NULL
+				: open_children(proc, pid, entry->d_name);
+
+		if (!children)
+			continue;
+		add_children(family, processes, proc, children);
+		fclose(children);
+	}
+	closedir(dir);
+}
+
+static void find_descendants(const struct family *family,
+			     struct processes *processes, int proc)
+{
+	find_children(family, processes, proc, family->self);
+	for (size_t i = 0; i < processes->count; i++)
+		find_children(family, processes, proc, processes->all[i].pid);
+}
+
+/* ---- for all ---- */
+
+static int open_proc(void)
+{
+	return open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 void family_signal(const struct family *family, int signal)
 {
 	struct processes processes = {0};
+	int proc;
 
 	kill(-family->group, signal);
-	if (family->self == 0)
+	if (family->self == 0 || (proc = open_proc()) < 0)
 		return;
-	find_family(family, &processes);
+	find_descendants(family, &processes, proc);
 	for (size_t i = 0; i < processes.count; i++) {
 		const struct process *process = &processes.all[i];
 
-		if (process->ours && process->alive &&
-		    process->group != family->group)
+		if (process->alive && process->group != family->group)
 			kill(process->pid, signal);
 	}
 	free(processes.all);
+	close(proc);
 }
 
-unsigned family_alive(const struct family *family)
+static unsigned count(const struct family *family,
+		      const struct processes *processes)
 {
-	struct processes processes = {0};
 	unsigned alive = 0;
 
-	find_family(family, &processes);
-	for (size_t i = 0; i < processes.count; i++) {
-		const struct process *process = &processes.all[i];
+	for (size_t i = 0; i < processes->count; i++) {
+		const struct process *process = &processes->all[i];
 
 		if (process->ours && process->alive)
 			alive++;
@@ -182,7 +258,27 @@ unsigned family_alive(const struct family *family)
 			 process->pid != family->group)
 			waitpid(process->pid, NULL, WNOHANG);
 	}
+	return alive;
+}
+
+unsigned family_alive(const struct family *family)
+{
+	struct processes processes = {0};
+	int proc = open_proc();
+	unsigned alive = 0;
+
+	if (proc < 0)
+		return 1; /* for all we know */
+	if (family->self != 0)
+		find_descendants(family, &processes, proc);
+	alive = count(family, &processes);
+	if (alive == 0) {
+		processes.count = 0;
+		find_in_all(family, &processes, proc);
+		alive = count(family, &processes);
+	}
 	free(processes.all);
+	close(proc);
 	return alive;
 }
 
@@ -190,7 +286,7 @@ bool family_visible(void)
 {
 	struct process process;
 	char name[16];
-	int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int proc = open_proc();
 	bool visible;
 
 	if (proc < 0)
@@ -202,4 +298,23 @@ bool family_visible(void)
 		  process.group == getpgrp();
 	close(proc);
 	return visible;
+}
+
+bool family_has_descendants(void)
+{
+	siginfo_t info;
+	char name[16];
+	int proc = open_proc();
+	FILE *children;
+
+	if (proc < 0)
+		return false;
+	snprintf(name, sizeof(name), "%d", (int)getpid());
+	children = open_children(proc, getpid(), name);
+	close(proc);
+	if (!children)
+		return false;
+	fclose(children);
+	return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 &&
+	       errno == ECHILD;
 }

@@ -1,17 +1,19 @@
 /* family: the command's process group, and what has left it.
  *
  * Whoever leaves the group (setsid(2), a shell with job control) is still a
- * descendant; PR_SET_CHILD_SUBREAPER makes orphans ours, so that a look at
- * /proc finds all of them.
+ * descendant; PR_SET_CHILD_SUBREAPER makes orphans ours, so that they are found
+ * from here, child by child (/proc/PID/task/TID/children).
  *
  * Invariants:
- * 1. The group is signalled in one kill(2), which no fork escapes; /proc is
- *    looked at afterwards, for the others.
- * 2. The group's leader is never reaped here: a zombie keeps its number from
+ * 1. The group is signalled first, in one kill(2), which no fork escapes; the
+ *    others are looked for after it.
+ * 2. The look from child to child is quick, but can miss what dies and is
+ *    inherited meanwhile. That nothing lives is only said after all of /proc was
+ *    looked at.
+ * 3. The group's leader is never reaped here: a zombie keeps its number from
  *    being given to strangers.
  *
- * Beyond it: a process that we may not signal (set-user-ID), one that no signal
- * ends because the kernel waits for a device (but that one does not act either).
+ * Beyond it: a process that we may not signal (set-user-ID).
  */
 #ifndef CELLDFS_RUN_FAMILY_H
 #define CELLDFS_RUN_FAMILY_H
@@ -31,8 +33,12 @@ void family_signal(const struct family *family, int signal);
 /* How many of them live; dead orphans are reaped. */
 unsigned family_alive(const struct family *family);
 
-/* Can /proc be looked at? Without it nobody is found outside the group, and
- * family_alive() is 0. */
+/* Can /proc be looked at? Else nothing can be said of a family. */
 bool family_visible(void);
+
+/* Can descendants be found from this process? Not if it has children of an
+ * earlier program, which are not told apart, or if the kernel does not show
+ * children. */
+bool family_has_descendants(void);
 
 #endif

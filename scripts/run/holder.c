@@ -19,7 +19,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#define AGAIN_MS 20 /* between two kills of what does not die */
+#define AGAIN_MS      20  /* between two kills of what does not die, */
+#define AGAIN_MOST_MS 640 /* after some */
 
 enum order_kind { ORDER_GUARD, ORDER_RELEASE };
 
@@ -253,12 +254,15 @@ static void kill_in_time(struct watcher *watcher)
 static void __attribute__((noreturn)) end_orphaned(struct watcher *watcher)
 {
 	struct family family = {.group = watcher->group};
+	int pause_ms = AGAIN_MS;
 
 	while (watcher->group) {
 		kill(-watcher->group, SIGKILL);
 		if (family_alive(&family) == 0)
 			break;
-		poll(NULL, 0, AGAIN_MS);
+		poll(NULL, 0, pause_ms);
+		if (pause_ms < AGAIN_MOST_MS)
+			pause_ms *= 2;
 	}
 	_exit(0);
 }

@@ -1,12 +1,11 @@
 /* celldfs-run: a command that runs while this node owns a cell. */
+#include "descriptors.h"
 #include "family.h"
 #include "options.h"
 #include "tell.h"
 #include "supervisor.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <sys/wait.h>
 
 /* What is passed on to the command, unless it was ignored when we started, as
  * under nohup(1): then the command ignores it, too. */
@@ -42,15 +41,6 @@ static void take_over_signals(struct inherited *inherited, sigset_t *signals)
 	sigaction(SIGPIPE, &ignore, &inherited->pipe);
 }
 
-/* Children of the program that became this one by execve(2). */
-static bool has_children(void)
-{
-	siginfo_t info;
-
-	return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ||
-	       errno != ECHILD;
-}
-
 int main(int argc, char **argv)
 {
 	struct options options;
@@ -59,6 +49,7 @@ int main(int argc, char **argv)
 	sigset_t signals;
 	int status;
 
+	descriptors_fill();
 	if (!options_parse(&options, argc, argv, &trouble)) {
 		tell("%s", trouble.text);
 		status = (int)trouble.exit;
@@ -74,7 +65,7 @@ int main(int argc, char **argv)
 			.inherited = &inherited,
 			.signals = &signals,
 			.ignores_stop = is_ignored(SIGTSTP),
-			.has_children = has_children(),
+			.has_descendants = family_has_descendants(),
 		};
 
 		take_over_signals(&inherited, &signals);

@@ -19,11 +19,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ANSWER_MS   10000 /* for the mount to say what it is; it asks nobody */
-#define LATE_MS	    1000  /* beyond the mount's own deadline */
-#define SETTLE_MS   200	  /* for a holder that was killed to be gone */
-#define LOOK_MS	    20	  /* between two looks at what does not end */
-#define HOPELESS_MS 2000  /* after SIGKILL: it will not die for now */
+#define ANSWER_MS     10000 /* for the mount to say what it is; it asks nobody */
+#define LATE_MS	      1000  /* beyond the mount's own deadline */
+#define SETTLE_MS     200   /* for a holder that was killed to be gone */
+#define LOOK_LEAST_MS 10    /* between two looks at what does not end, */
+#define LOOK_MOST_MS  160   /* after some */
+#define HOPELESS_MS   2000  /* after SIGKILL: it will not die for now */
 
 enum phase { WAITING, RUNNING, RELEASING, DONE };
 
@@ -51,6 +52,7 @@ struct run {
 	bool wants_continue; /* SIGCONT is to be passed on */
 	bool interrupted;    /* by SIGINT */
 	int64_t killed_ms;   /* the first SIGKILL; 0: none */
+	int64_t look_ms;     /* pause before the next look at what is left */
 
 	int64_t release_until_ms;
 };
@@ -84,7 +86,7 @@ static void abandon(struct run *run)
 
 	holder_kill(&run->holder);
 	do {
-		poll(&gone, 1, LOOK_MS);
+		poll(&gone, 1, LOOK_LEAST_MS);
 		holder_news(&run->holder, &news);
 	} while (news.kind != NEWS_END && clock_boot_ms() < end_ms);
 }
@@ -204,7 +206,9 @@ static void look_for_rest(struct run *run, int64_t now_ms)
 		all_gone(run, now_ms);
 		return;
 	}
-	wake_at(run, now_ms + LOOK_MS);
+	wake_at(run, now_ms + run->look_ms);
+	if (run->look_ms < LOOK_MOST_MS)
+		run->look_ms *= 2;
 	if (!run->leash.pulled) {
 		leash_pull(&run->leash, now_ms, until_ms(run),
 			   run->leash.terms.grace_ms);
@@ -236,6 +240,7 @@ static void advance_running(struct run *run, int64_t now_ms)
 	case LEASH_KILL:
 		family_signal(&run->family, SIGKILL);
 		run->killed_ms = now_ms;
+		run->look_ms = LOOK_LEAST_MS;
 		break;
 	}
 	wake_at(run, next_ms);
@@ -547,6 +552,7 @@ int supervise(const struct supervisor_config *config)
 		.phase = WAITING,
 		.answer_until_ms = clock_boot_ms() + ANSWER_MS,
 		.wait_until_ms = INT64_MAX,
+		.look_ms = LOOK_LEAST_MS,
 	};
 	struct trouble trouble;
 
@@ -559,7 +565,7 @@ int supervise(const struct supervisor_config *config)
 		return (int)trouble.exit;
 	}
 	command_init(&run.command);
-	if (!config->has_children) {
+	if (config->has_descendants) {
 		run.family.self = getpid();
 		prctl(PR_SET_CHILD_SUBREAPER, 1);
 	}

@@ -23,7 +23,7 @@ struct supervisor_config {
 	const struct inherited *inherited; /* before signals were blocked */
 	const sigset_t *signals;	   /* blocked: what a signalfd reads */
 	bool ignores_stop;		   /* SIGTSTP was ignored */
-	bool has_children; /* not ours: descendants are not looked for */
+	bool has_descendants;		   /* family_has_descendants() */
 };
 
 /* Does it all and returns the exit status; or does not return, if a signal that

@@ -74,6 +74,9 @@ status_is() {
 	is "$status" "$expected"
 }
 
+# not COMMAND...: "! COMMAND" would not end a test.
+not() { ! "$@"; }
+
 # until_true COMMAND...: within 10 s.
 until_true() {
 	local tries

@@ -29,12 +29,26 @@ node_at() {
 
 status_of() { sed -n "s/^$2 //p" "$DIR/$1/.celldfs/status"; }
 
-# clock_ahead NAME: how far the store's clock is ahead of CLOCK_BOOTTIME, at most.
+# clock_ahead NAME: how far the store's clock is ahead of CLOCK_BOOTTIME, at most:
+# the quickest of some looks, none of which makes a process.
 clock_ahead() {
-	local boot
+	local try before after least=100000 ahead lines line
 
-	boot=$(boot_ms)
-	echo $(($(status_of "$1" store_time_ms) - boot))
+	for ((try = 0; try < 20; try++)); do
+		read -r before _ </proc/uptime
+		mapfile -t lines <"$DIR/$1/.celldfs/status"
+		read -r after _ </proc/uptime
+		before=${before/./}0
+		after=${after/./}0
+		[ $((after - before)) -lt "$least" ] || continue
+		least=$((after - before))
+		for line in "${lines[@]}"; do
+			case $line in
+			store_time_ms*) ahead=$((${line#* } - before)) ;;
+			esac
+		done
+	done
+	echo "$ahead"
 }
 
 # expires NODE: what is published of its lease, by the store's clock.
@@ -118,13 +132,16 @@ dead_by() {
 @test "its requests: two reads, a claim and a release; none while it runs" {
 	node_at m a
 	run_x -- true
-	is "$(calls m run_x -- true | sed 's/^[012] /2 /')" "2 2 0"
+	: >"$DIR/m.calls"
+	run_x -- true
+	grep -v ' nodes/' "$DIR/m.calls" >"$DIR/counted" || true
+	is "$(counted "$DIR/counted" | sed 's/^[012] /2 /')" "2 2 0"
 	start_run first -- sleep 60
 	held
 	: >"$DIR/m.calls"
 	sleep 2
-	! grep -q ' cells/' "$DIR/m.calls"
-	! grep -q '^get' "$DIR/m.calls"
+	not grep -q ' cells/' "$DIR/m.calls"
+	not grep -q '^get' "$DIR/m.calls"
 }
 
 @test "mounts that can never hold a cell: 125" {
@@ -252,8 +269,10 @@ dead_by() {
 # --- The lease is lost --------------------------------------------------------------
 
 @test "nothing happens while the lease is kept, also with a failed renewal" {
+	local TTL=6000 # a disk that is slow for a second is no news
+
 	node_at m a
-	start_run first -- sleep 6
+	start_run first -- sleep 9
 	held
 	sleep 1
 	rules m 'put_if nodes/* drop x2'

@@ -203,7 +203,7 @@ dead_before_end() {
 	run_x -- sh -c 'ls /proc/self/fd; cat <&9' 9<<<given >"$DIR/fds"
 	is "$(cat "$DIR/fds")" "$(cat "$DIR/plain")"
 	run_x -- ls -l /proc/self/fd >"$DIR/fds"
-	! grep -q "$M" "$DIR/fds"
+	not grep -q "$M" "$DIR/fds"
 }
 
 @test "neither process keeps what it was given" {
@@ -214,12 +214,20 @@ dead_before_end() {
 	held
 	for name in "${PIDS[first]}" "$(holders)"; do
 		ls -l "/proc/$name/fd" >"$DIR/fds"
-		! grep -qE "$DIR( |\$)" "$DIR/fds"
+		not grep -qE "$DIR( |\$)" "$DIR/fds"
 	done
 	# what reads its output does not wait for those that hang
 	kill -STOP "$(holders)"
 	kill "${PIDS[first]}"
 	until_true gone "$(leader first)"
+}
+
+@test "without standard files" {
+	imitate
+	status_is 3 "$RUN" -v -m "$M" x -- sh -c 'echo >"$0/run"; exit 3' "$DIR" \
+		<&- >&- 2>&-
+	[ -e "$DIR/run" ]
+	is "$("$RUN" -m "$M" x -- sh -c 'echo out' <&- 2>&-)" out
 }
 
 # --- Signals --------------------------------------------------------------------
@@ -238,12 +246,13 @@ dead_before_end() {
 		grep -qx "$name" "$DIR/traps"
 		rm "$DIR/traps"
 	done
-	start_run first -- sh -c "sleep 61 & sleep 62"
-	held
-	until_true pgrep -f 'sleep 62' >/dev/null
+	start_run first -- sh -c '"$1" "$2/1" & "$1" "$2/2"; exit 1' \
+		sh "$TOOLS/heartbeat" "$DIR"
+	until_true test -s "$DIR/1"
+	until_true test -s "$DIR/2"
 	kill "${PIDS[first]}"
 	status_is 143 wait "${PIDS[first]}"
-	! pgrep -f 'sleep 6[12]'
+	no_beat 1 2
 }
 
 @test "what was ignored stays ignored" {
@@ -374,7 +383,10 @@ dead_before_end() {
 	# full
 	timeout 1 dd if=/dev/zero bs=4096 of="$DIR/pipe" oflag=nonblock \
 		2>/dev/null || true
-	"$RUN" -m "$M" x -- "$TOOLS/heartbeat" -i "$DIR/1" 2>"$DIR/pipe" 3>&- &
+	# what has left the group is killed by the process that has the words
+	"$RUN" -m "$M" x -- sh -c '
+		setsid "$1" -i "$2/1" & exec "$1" -i "$2/2"' \
+		sh "$TOOLS/heartbeat" "$DIR" 2>"$DIR/pipe" 3>&- &
 	pid=$!
 	STARTED+=("$pid")
 	until_true test -s "$DIR/1"
@@ -385,6 +397,23 @@ dead_before_end() {
 	STARTED+=($!)
 	status_is 112 wait "$pid"
 	exec 9>&-
+}
+
+@test "one within another: all are ended, and both say so" {
+	imitate
+	mkdir "$M/cells/y"
+	cp -p --preserve=xattr "$OWN" "$M/cells/y/own"
+	start_run first -- "$RUN" -m "$M" y -- sh -c '
+		echo $CELLD_CELL >"$2/cell"; "$1" -i "$2/1" & exec "$1" -i "$2/2"' \
+		sh "$TOOLS/heartbeat" "$DIR"
+	until_true test -s "$DIR/2"
+	is "$(cat "$DIR/cell")" y
+	order still
+	status_is 112 wait "${PIDS[first]}"
+	dead_before_end "$DIR/1" "$DIR/2"
+	grep -q 'x: lost' "$DIR/first.err"
+	grep -q 'y: lost' "$DIR/first.err"
+	flock -w 5 "$M/cells/y/own" true
 }
 
 # --- Whichever process stops or dies ----------------------------------------------
@@ -450,7 +479,7 @@ beating() {
 	order still
 	sleep 3.2
 	dead_before_end "$DIR"/{1,2,3}
-	! flock -n "$OWN" true
+	not flock -n "$OWN" true
 	kill -CONT "${PIDS[first]}"
 	status_is 112 wait "${PIDS[first]}"
 }
@@ -596,7 +625,9 @@ on_terminal() {
 		key Z
 		see Stopped
 		type echo still >$M.orders
-		pause 4
+		pause 3
+		type echo alive:\$(ps -C heartbeat -o args= | grep -c $DIR/1)
+		see alive:0
 		type fg
 		see lost at epoch 7
 		see ready>
