@@ -341,7 +341,7 @@ judge() {
 			judge "$kind" "$name" "${ahead[$kind]}"
 			kill -CONT "$(pid_of "$name")" 2>/dev/null || true
 			rules "$name"
-			unmount "$name"
+			unmount "$name" || { tail "$DIR/$name.log"; return 1; }
 			outside rm '*'
 		done
 	done
