@@ -18,40 +18,52 @@ static int64_t high_at(const struct fleet *fleet, int64_t boot_ms)
 	return fleet->high_ms + fleet_drift_ms(boot_ms - fleet->high_at_ms);
 }
 
+static void set_low(struct fleet *fleet, int64_t low_ms, int64_t at_ms)
+{
+	fleet->low_ms = low_ms;
+	fleet->low_at_ms = at_ms;
+}
+
+static void set_high(struct fleet *fleet, int64_t high_ms, int64_t at_ms)
+{
+	fleet->high_ms = high_ms;
+	fleet->high_at_ms = at_ms;
+}
+
 bool fleet_sample(struct fleet *fleet, int64_t date_ms, int64_t sent_ms,
 		  int64_t received_ms)
 {
 	int64_t low_ms = date_ms - received_ms;
 	int64_t high_ms = date_ms + 1000 - sent_ms;
-	bool fits = fleet->known && low_ms <= high_at(fleet, received_ms) &&
-		    high_ms >= low_at(fleet, received_ms);
-	bool stepped = fleet->known && !fits;
+	bool first = !fleet->known;
 
 	/* Each bound keeps the time at which it was found: loosening it anew
 	 * with every sample would add up the roundings. */
-	if (!fits || low_ms > low_at(fleet, received_ms)) {
-		fleet->low_ms = low_ms;
-		fleet->low_at_ms = received_ms;
-	}
-	if (!fits || high_ms < high_at(fleet, received_ms)) {
-		fleet->high_ms = high_ms;
-		fleet->high_at_ms = received_ms;
-	}
+	if (first || low_ms > low_at(fleet, received_ms))
+		set_low(fleet, low_ms, received_ms);
+	if (first || high_ms < high_at(fleet, received_ms))
+		set_high(fleet, high_ms, received_ms);
 	fleet->known = true;
-	if (stepped) {
-		fleet->steps++;
-		fleet->stepped_at_ms = received_ms;
-	}
-	return !stepped;
+	if (low_at(fleet, received_ms) - high_at(fleet, received_ms) <=
+	    FLEET_APART_MS)
+		return true;
+	set_low(fleet, low_ms, received_ms);
+	set_high(fleet, high_ms, received_ms);
+	fleet->steps++;
+	fleet->stepped_at_ms = received_ms;
+	return false;
 }
 
 bool fleet_now(const struct fleet *fleet, int64_t boot_ms,
 	       struct fleet_time *time)
 {
+	int64_t low_ms = low_at(fleet, boot_ms);
+	int64_t high_ms = high_at(fleet, boot_ms);
+
 	if (!fleet->known)
 		return false;
-	time->earliest_ms = boot_ms + low_at(fleet, boot_ms);
-	time->latest_ms = boot_ms + high_at(fleet, boot_ms);
+	time->earliest_ms = boot_ms + (low_ms < high_ms ? low_ms : high_ms);
+	time->latest_ms = boot_ms + (low_ms < high_ms ? high_ms : low_ms);
 	time->since_step_ms =
 		fleet->steps ? boot_ms - fleet->stepped_at_ms : INT64_MAX;
 	time->steps = fleet->steps;

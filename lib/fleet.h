@@ -10,11 +10,19 @@
  * Samples are intersected, each bound loosened by FLEET_DRIFT_PPM since it was
  * found, which narrows them to about a round trip.
  *
+ * Behind one name there may be several gateways, whose clocks are never quite the
+ * same. Then the lower bound, which the fastest clock has raised, can come to lie
+ * above the upper one, which the slowest has lowered. Up to FLEET_APART_MS they
+ * are taken for that: all clocks lie between them, as far as whole seconds tell,
+ * and -o skew-ms covers the rest.
+ *
  * Invariants:
- * 1. If the store's clock and CLOCK_BOOTTIME drift by at most FLEET_DRIFT_PPM
- *    and neither steps, the store's time is never outside the bounds.
- * 2. When it steps, the first sample that contradicts the bounds replaces them
- *    and is reported; until then they are those of the time before the step.
+ * 1. If the store has one clock, it and CLOCK_BOOTTIME drift by at most
+ *    FLEET_DRIFT_PPM, and neither steps, the store's time is never outside the
+ *    bounds.
+ * 2. When it steps, the first sample that contradicts the bounds by more than
+ *    FLEET_APART_MS replaces them and is reported; until then they are those of
+ *    the time before the step.
  *    What was judged by the old time and what was written by it needs a while
  *    to come right: fleet_time.since_step_ms tells for how long it had that.
  *
@@ -27,6 +35,7 @@
 #include <stdint.h>
 
 #define FLEET_DRIFT_PPM 100
+#define FLEET_APART_MS	500
 
 /* A store's clock at some instant, in ms since 1970. */
 struct fleet_time {

@@ -189,6 +189,18 @@ goes_on() {
 	had_authority a b c
 }
 
+@test "two gateways, one 300 ms ahead: that is no step, and a takeover is in time" {
+	node_at a
+	node_at b
+	at b proxy_rules 'GET * date 0.3'
+	claimed a c 1
+	kill -STOP "$(pid_of a)"
+	until_true 15 claimed b c 2
+	not_taken_early b c
+	never_fenced b
+	if grep 'has stepped' "$DIR/b.log"; then return 1; fi
+}
+
 # They are signed by the Date, so all of them are refused while it lasts.
 @test "a Date that lies, while signatures are judged by the true time: EACCES, then all is well" {
 	TTL=6000

@@ -84,6 +84,93 @@ static void a_step_is_reported_and_starts_anew(void)
 	CHECK_EQ(now.steps, 2);
 }
 
+/* What a gateway whose clock is OFF_MS ahead says at boot time AT_MS; it takes
+ * 10 ms to it, and back. */
+static bool sample_of(struct fleet *fleet, int64_t off_ms, int64_t at_ms)
+{
+	int64_t date_ms = whole_second(1700000000000 + at_ms + off_ms);
+
+	return fleet_sample(fleet, date_ms, at_ms - 10, at_ms + 10);
+}
+
+/* None of three, of which one is 150 ms and one 300 ms ahead, is a step, and
+ * all are within the bounds when they are known well. */
+static void gateways_that_differ_a_little_are_no_step(void)
+{
+	for (seed = 1; seed < 200;) {
+		uint64_t first = seed;
+		struct fleet fleet = {0};
+		struct fleet_time now;
+		int64_t at_ms = 1000;
+
+		for (int i = 0; i < 3000; i++) {
+			at_ms += pick(3000);
+			CHECK(sample_of(&fleet, pick(3) * 150, at_ms));
+			CHECK(fleet_now(&fleet, at_ms, &now));
+			CHECK(now.earliest_ms <= 1700000000300 + at_ms);
+			CHECK(now.latest_ms >= 1700000000000 + at_ms);
+			CHECK_EQ(now.since_step_ms, INT64_MAX);
+		}
+		CHECK(now.earliest_ms <= 1700000000100 + at_ms);
+		CHECK(now.latest_ms >= 1700000000200 + at_ms);
+		CHECK(now.latest_ms - now.earliest_ms < 320);
+		seed = first + 1;
+	}
+}
+
+/* The bounds of a clock that is known to 20 ms. */
+static struct fleet known_well(void)
+{
+	struct fleet fleet = {0};
+
+	CHECK(sample_of(&fleet, 0, 1000 - 1));
+	CHECK(sample_of(&fleet, 0, 1000));
+	return fleet;
+}
+
+static void they_widen_the_bounds(void)
+{
+	struct fleet fleet = known_well();
+	struct fleet_time before, after;
+
+	CHECK(fleet_now(&fleet, 2000, &before));
+	CHECK(sample_of(&fleet, 400, 1600)); /* it says 2000, or later */
+	CHECK(fleet_now(&fleet, 2000, &after));
+	CHECK_EQ(after.earliest_ms, before.latest_ms);
+	CHECK_EQ(after.latest_ms, 1700000002000 + 2000 - 1610 - 1);
+	/* what fits, and what differs less, changes nothing */
+	CHECK(sample_of(&fleet, 0, 2500));
+	CHECK(sample_of(&fleet, 200, 2800));
+	CHECK(sample_of(&fleet, -90, 3080)); /* it is not 3000 yet */
+	CHECK(fleet_now(&fleet, 3000, &after));
+	CHECK_EQ(after.earliest_ms, 1700000003000 - (3070 - 3000) + 1);
+	CHECK_EQ(after.latest_ms, 1700000002000 + 3000 - 1610 - 1);
+}
+
+static void more_is_a_step_even_if_it_is_on_both_sides(void)
+{
+	struct fleet fleet = known_well();
+	struct fleet_time now;
+
+	CHECK(!sample_of(&fleet, 600, 2400));
+	CHECK(fleet_now(&fleet, 2410, &now));
+	CHECK_EQ(now.since_step_ms, 0);
+	CHECK_EQ(now.earliest_ms, 1700000003000);
+
+	fleet = known_well();
+	CHECK(!sample_of(&fleet, -600, 2590));
+
+	fleet = known_well();
+	CHECK(sample_of(&fleet, 300, 2700));
+	CHECK(!sample_of(&fleet, -300, 3290));
+	CHECK_EQ(fleet.steps, 1);
+	/* nothing is left of what was before */
+	CHECK(fleet_now(&fleet, 3300, &now));
+	CHECK_EQ(now.earliest_ms, 1700000002000);
+	CHECK_EQ(now.latest_ms, 1700000003000 + 20);
+	CHECK(sample_of(&fleet, -600, 3310));
+}
+
 /* Many samples in a short time must not loosen what they cannot tighten. */
 static void roundings_do_not_add_up(void)
 {
@@ -138,6 +225,9 @@ int main(void)
 	RUN(samples_on_both_sides_of_a_second_narrow_it);
 	RUN(bounds_loosen_with_time);
 	RUN(a_step_is_reported_and_starts_anew);
+	RUN(gateways_that_differ_a_little_are_no_step);
+	RUN(they_widen_the_bounds);
+	RUN(more_is_a_step_even_if_it_is_on_both_sides);
 	RUN(roundings_do_not_add_up);
 	RUN(the_truth_is_never_outside);
 	return 0;
