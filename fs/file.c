@@ -27,6 +27,7 @@ static void reply_open(fuse_req_t req, struct mount *mount,
 		       struct handle *handle, struct fuse_file_info *fi)
 {
 	fi->direct_io = 1;
+	fi->noflush = (fi->flags & O_ACCMODE) == O_RDONLY; /* nothing to say */
 	fi->fh = (uint64_t)(uintptr_t)handle;
 	if (fuse_reply_open(req, fi) == -ENOENT)
 		handle_close(mount, handle); /* no release will come */

@@ -9,10 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SPARE_COUNT 1024
+
 struct tree {
 	pthread_mutex_t lock; /* guards the nodes as their fields say, and: */
 	struct node *nodes;   /* all but the fixed ones */
 	void *cells;	      /* NODE_CELL by name (tsearch) */
+	struct node *spare[SPARE_COUNT]; /* by st_ino; the last of each */
 	size_t fixed_count;
 	struct node fixed[];
 };
@@ -220,10 +223,48 @@ static void link_node(struct tree *tree, struct node *node)
 	tree->nodes = node;
 }
 
+/* ---- spare nodes; under the lock ---- */
+
+static struct node **spare_at(struct tree *tree, const struct node *node)
+{
+	return &tree->spare[node->ino % SPARE_COUNT];
+}
+
+static void lay_by(struct tree *tree, struct node *node)
+{
+	struct node **at = spare_at(tree, node);
+
+	if (*at)
+		(*at)->spare = false;
+	*at = node;
+	node->spare = true;
+}
+
+static void take_away(struct tree *tree, struct node *node)
+{
+	if (node->spare)
+		*spare_at(tree, node) = NULL;
+	node->spare = false;
+}
+
+/* The spare node that is like NODE in all but its lookups, or NULL. */
+static struct node *take_like(struct tree *tree, const struct node *node)
+{
+	struct node *spare = *spare_at(tree, node);
+
+	if (!spare || spare->kind != node->kind ||
+	    strcmp(spare->key, node->key) != 0)
+		return NULL;
+	take_away(tree, spare);
+	return spare;
+}
+
+/* ---- lookups ---- */
+
 struct node *tree_look_up(struct tree *tree, const struct node *parent,
 			  const char *name, enum node_kind kind)
 {
-	struct node *node;
+	struct node *node, *spare;
 
 	if (kind <= NODE_CONTROL_FILE)
 		return &tree->fixed[find_fixed(parent, name)];
@@ -242,7 +283,13 @@ struct node *tree_look_up(struct tree *tree, const struct node *parent,
 			link_node(tree, node);
 		}
 	} else {
-		link_node(tree, node);
+		spare = take_like(tree, node);
+		if (spare) {
+			free(node);
+			node = spare;
+		} else {
+			link_node(tree, node);
+		}
 	}
 	if (node)
 		node->lookups++;
@@ -257,6 +304,7 @@ void tree_forget(struct tree *tree, struct node *node, uint64_t count)
 	pthread_mutex_lock(&tree->lock);
 	node->lookups -= count < node->lookups ? count : node->lookups;
 	if (node->lookups == 0) {
+		take_away(tree, node);
 		if (node->kind == NODE_CELL)
 			tdelete(node, &tree->cells, compare_names);
 		if (node->prev)
@@ -275,6 +323,7 @@ void tree_attach(struct tree *tree, struct node *node, struct handle *handle)
 	struct handle **at = &node->handles;
 
 	pthread_mutex_lock(&tree->lock);
+	take_away(tree, node);
 	while (*at)
 		at = &(*at)->newer;
 	*at = handle;
@@ -290,6 +339,8 @@ void tree_detach(struct tree *tree, struct node *node, struct handle *handle)
 		at = &(*at)->newer;
 	if (*at)
 		*at = handle->newer;
+	if (!node->handles && node_is_record(node))
+		lay_by(tree, node);
 	pthread_mutex_unlock(&tree->lock);
 }
 

@@ -5,11 +5,16 @@
  *   one per name    MOUNT/cells/<cell>/
  *   one per lookup  MOUNT/cells/<cell>/own  nodes/<node>
  *
- * A record gets a fresh node for every lookup, all with the same st_ino. The
+ * A record gets another node for every lookup, all with the same st_ino. The
  * kernel keeps one inode per node id, serialises writes on it without letting
  * them be killed, and sends fstat, fgetxattr and fsetxattr without a file
  * handle: with a node of its own, one open file never waits for another's PUT,
  * and its handle is found through its node.
+ *
+ * The kernel asks for the name that it remembers, and once more when it is told
+ * of another node. So the node whose file was closed last is spare: it is told
+ * again to the next lookup, which then is the only one. A node that was looked
+ * up and not opened yet is nobody else's.
  *
  * Invariants:
  * 1. A node lives until the kernel has forgotten as many lookups as it was
@@ -52,6 +57,7 @@ struct node {
 
 	/* tree->lock guards the rest */
 	uint64_t lookups;
+	bool spare;
 	struct handle *handles; /* open files on this node, oldest first */
 	struct node *prev, *next;
 };
