@@ -21,6 +21,7 @@
 #include "lock.h"
 #include "log.h"
 #include "mount.h"
+#include "notify.h"
 #include "ops.h"
 #include "options.h"
 #include "peers.h"
@@ -129,6 +130,7 @@ struct service {
 	const char *mountpoint;
 	int ready_fd; /* the pipe to the parent; -1 in the foreground */
 	struct fuse_session *session;
+	struct watchdog *watchdog;
 };
 
 static void say_ready(void *arg)
@@ -136,6 +138,8 @@ static void say_ready(void *arg)
 	struct service *service = arg;
 	int null_fd;
 
+	notify_say("READY=1");
+	service->watchdog = watchdog_start(service->mountpoint);
 	if (service->ready_fd < 0)
 		return;
 	/* Until now it was in the terminal's reach: whoever interrupts the
@@ -219,6 +223,7 @@ static int serve_session(struct service *service, struct mount *mount,
 	mount->serving_arg = service;
 	mount->started_ms = clock_boot_ms();
 	result = fuse_session_loop_mt(session, config);
+	notify_say("STOPPING=1");
 	/* their threads may still be answering requests of this session */
 	end_threads(mount, mount->deadline_ms);
 	fuse_loop_cfg_destroy(config);
@@ -258,6 +263,7 @@ static int run_session(struct service *service, struct mount *mount)
 			mount_complaint.text);
 	if (session)
 		fuse_session_destroy(session);
+	watchdog_stop(service->watchdog);
 	fuse_opt_free_args(&args);
 	free(options);
 	return status;
