@@ -294,6 +294,11 @@ enum outcome source_web_identity(struct keys *keys, struct http_pool *pool,
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	token.bytes[strcspn(token.bytes, " \t\r\n")] = '\0';
+	if (token.bytes[0] == '\0') {
+		source_text_release(&token);
+		return reason_set(reason, OUTCOME_DENIED, "%s holds no token",
+				  identity->token_file);
+	}
 	buf_init(&form, FORM_MAX);
 	outcome = make_form(&form, identity, token.bytes);
 	source_text_release(&token);

@@ -269,6 +269,7 @@ static void test_web_identity_fails(void)
 		"</SecretAccessKey></a>",
 		"<a><a><a><a><a><a><a><a><a><a><a><a><a><a><a><a><a>hush",
 	};
+	unsigned whole;
 
 	start_server(XML_KEYS);
 	write_file("token", "hush-jwt");
@@ -292,6 +293,16 @@ static void test_web_identity_fails(void)
 	CHECK_EQ(get_afresh(), OUTCOME_DENIED);
 	status_given = 503;
 	CHECK_EQ(get_afresh(), OUTCOME_FAILED);
+
+	/* An empty one is none, and not worth a request. */
+	status_given = 200;
+	body_given = XML_KEYS;
+	whole = server->whole;
+	write_file("token", "\n");
+	CHECK_EQ(get_afresh(), OUTCOME_DENIED);
+	check_reason("token holds no token");
+	CHECK_EQ(server->whole, whole);
+	write_file("token", "hush-jwt");
 
 	/* The token does not go out in plain text. */
 	set_env("AWS_ENDPOINT_URL_STS", "http://sts.example.com/");
