@@ -45,7 +45,7 @@ struct limits {
 	int64_t deadline_ms; /* of CLOCK_BOOTTIME; nothing waits beyond it */
 	struct stop *stop;   /* not owned; NULL: cannot be interrupted */
 	bool urgent;	     /* the lease keeper's: does not queue behind users'
-			      * swaps */
+			      * swaps, and no pause is made for it */
 };
 
 /* Milliseconds left until the deadline, never negative. */

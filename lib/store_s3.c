@@ -174,6 +174,12 @@ static enum outcome read_call(struct store_s3 *s, const struct limits *limits,
 			if (status < 500)
 				return outcome;
 		}
+		if (limits->urgent) {
+			/* whoever is in a hurry has a pace of his own */
+			answer->wait_ms =
+				outcome == OUTCOME_NOT_DONE ? wait_ms : 0;
+			return outcome;
+		}
 		if ((outcome == OUTCOME_FAILED && tries >= READ_TRIES_MAX) ||
 		    !wait_again(limits, wait_ms, &outcome))
 			return outcome;

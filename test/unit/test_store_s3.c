@@ -149,6 +149,27 @@ static void test_throttled_put_says_when(void)
 	finish();
 }
 
+/* The keeper has its own pace: it is told at once, and when the store may be
+ * asked again. */
+static void test_urgent_read(void)
+{
+	struct limits limits = within_ms(20000);
+
+	limits.urgent = true;
+	start();
+	PLAY({429, "Retry-After: 7\r\n", NULL});
+	CHECK_EQ(store_get(store, &limits, KEY, NULL, &object, &answer),
+		 OUTCOME_NOT_DONE);
+	CHECK_EQ(answer.wait_ms, 7000);
+	CHECK_EQ(requests_seen(), 1);
+	PLAY({500, NULL, NULL});
+	CHECK_EQ(store_get(store, &limits, KEY, NULL, &object, &answer),
+		 OUTCOME_FAILED);
+	CHECK_EQ(answer.wait_ms, 0);
+	CHECK_EQ(requests_seen(), 1);
+	finish();
+}
+
 /* --- No whole answer ------------------------------------------------------ */
 
 static void test_reads_again(void)
@@ -364,6 +385,7 @@ int main(void)
 	RUN(test_throttled_put_says_when);
 	RUN(test_reads_again);
 	RUN(test_throttled_read);
+	RUN(test_urgent_read);
 	RUN(test_put_without_an_answer);
 	RUN(test_nobody_listens);
 	RUN(test_deadline);
