@@ -85,10 +85,20 @@ static enum outcome set_path(const struct s3_wire *wire,
 	return outcome;
 }
 
-static enum outcome set_target(struct s3_wire *wire, const struct s3_call *call,
-			       struct target *target)
+/* The store's own time as soon as it is known, unless it does not sign by that.
+ * Under the lock. */
+static int64_t signing_ms(const struct s3_wire *wire)
 {
 	struct fleet_time now;
+
+	return !wire->by_wall && fleet_now(&wire->fleet, clock_boot_ms(), &now)
+		       ? now.earliest_ms
+		       : clock_wall_ms();
+}
+
+static enum outcome set_target(struct s3_wire *wire, const struct s3_call *call,
+			       struct target *target, struct s3_signed *by)
+{
 	enum outcome outcome;
 
 	memset(target, 0, sizeof(*target));
@@ -97,10 +107,8 @@ static enum outcome set_target(struct s3_wire *wire, const struct s3_call *call,
 	buf_init(&target->url, 2 * URL_MAX);
 	pthread_mutex_lock(&wire->lock);
 	memcpy(target->region, wire->region, sizeof(target->region));
-	/* signed with the store's own time as soon as it is known */
-	target->time_ms = fleet_now(&wire->fleet, clock_boot_ms(), &now)
-				  ? now.earliest_ms
-				  : clock_wall_ms();
+	target->time_ms = signing_ms(wire);
+	by->clock_turn = wire->clock_turn;
 	pthread_mutex_unlock(&wire->lock);
 	set_host(wire, target);
 	outcome = set_path(wire, call, target);
@@ -226,12 +234,22 @@ static bool is_elsewhere(int status, const struct s3_error *error)
 	       is_code(error, "AuthorizationHeaderMalformed");
 }
 
-/* The region that was signed for has answered. */
-static void confirm_region(struct s3_wire *wire, const struct s3_signed *by)
+static bool is_skewed(int status, const struct s3_error *error)
+{
+	return status == 403 && is_code(error, "RequestTimeTooSkewed");
+}
+
+/* The region and the time that were signed for are taken, if STATUS does not
+ * say otherwise. */
+static void confirm(struct s3_wire *wire, int status,
+		    const struct s3_error *error, const struct s3_signed *by)
 {
 	pthread_mutex_lock(&wire->lock);
-	if (strcmp(wire->region, by->region) == 0)
+	if (!is_elsewhere(status, error) &&
+	    strcmp(wire->region, by->region) == 0)
 		wire->redirected = false;
+	if (!is_skewed(status, error) && wire->clock_turn == by->clock_turn)
+		wire->doubted = false;
 	pthread_mutex_unlock(&wire->lock);
 }
 
@@ -257,7 +275,7 @@ enum http_result s3_send(struct s3_wire *wire, const struct limits *limits,
 		return HTTP_NOT_SENT;
 	}
 	by->generation = keys.generation;
-	*outcome = set_target(wire, call, &target);
+	*outcome = set_target(wire, call, &target, by);
 	by->time_ms = target.time_ms;
 	memcpy(by->region, target.region, sizeof(by->region));
 	if (*outcome == OUTCOME_OK)
@@ -270,9 +288,8 @@ enum http_result s3_send(struct s3_wire *wire, const struct limits *limits,
 		if (result == HTTP_ANSWERED && response->status >= 300)
 			s3_error_parse(error, response->body.bytes,
 				       response->body.len);
-		if (result == HTTP_ANSWERED &&
-		    !is_elsewhere(response->status, error))
-			confirm_region(wire, by);
+		if (result == HTTP_ANSWERED)
+			confirm(wire, response->status, error, by);
 		tell(answer, response, result, error);
 	} else {
 		*outcome = reason_set(&answer->reason, OUTCOME_FAILED,
@@ -336,13 +353,31 @@ static bool correct_region(struct s3_wire *wire,
 	return done->region = true;
 }
 
-static bool clock_differs(const struct http_response *response,
-			  int64_t signed_ms)
+static bool clock_differs(const struct s3_wire *wire,
+			  const struct s3_signed *by)
 {
-	int64_t date_ms;
+	return llabs(signing_ms(wire) - by->time_ms) > CLOCK_DIFFERS_MS;
+}
 
-	return timestamp_http(http_header(response, "date"), &date_ms) &&
-	       llabs(date_ms - signed_ms) > CLOCK_DIFFERS_MS;
+/* The answer's Date was taken already. */
+static bool correct_clock(struct s3_wire *wire, const struct s3_signed *by,
+			  struct s3_corrections *done)
+{
+	bool helps = true;
+
+	pthread_mutex_lock(&wire->lock);
+	/* another call may have corrected it meanwhile */
+	if (wire->clock_turn == by->clock_turn) {
+		wire->clock_turn++;
+		if (!clock_differs(wire, by))
+			wire->by_wall = !wire->by_wall;
+		helps = clock_differs(wire, by) && !wire->doubted;
+		wire->doubted = helps;
+	}
+	pthread_mutex_unlock(&wire->lock);
+	if (!helps || done->clock)
+		return false;
+	return done->clock = true;
 }
 
 bool s3_correct(struct s3_wire *wire, const struct limits *limits,
@@ -353,13 +388,8 @@ bool s3_correct(struct s3_wire *wire, const struct limits *limits,
 	struct reason unsaid = {""}; /* the store's own word is better */
 	int status = response->status;
 
-	if (status == 403 && is_code(error, "RequestTimeTooSkewed")) {
-		/* its Date was taken already, and the next request is signed by
-		 * it; if this one was as well, that does not help */
-		if (done->clock || !clock_differs(response, by->time_ms))
-			return false;
-		return done->clock = true;
-	}
+	if (is_skewed(status, error))
+		return correct_clock(wire, by, done);
 	if (s3_keys_refused(status, error)) {
 		if (done->keys)
 			return false;

@@ -22,6 +22,9 @@ struct s3_wire {
 	struct fleet fleet;
 	char region[64];
 	bool redirected; /* to that region, which has not answered yet */
+	bool by_wall;	 /* signed by this machine's clock, not by the store's */
+	bool doubted;	 /* the clock was corrected, and that has not helped yet */
+	unsigned clock_turn; /* how often it was corrected */
 };
 
 /* One request. */
@@ -40,6 +43,7 @@ struct s3_call {
 struct s3_signed {
 	unsigned generation; /* of the keys */
 	int64_t time_ms;     /* as of that time */
+	unsigned clock_turn;
 	char region[64];
 };
 
@@ -63,11 +67,12 @@ enum http_result s3_send(struct s3_wire *wire, const struct limits *limits,
 bool s3_keys_refused(int status, const struct s3_error *error);
 
 /* Can the refusal in RESPONSE, to a request that was signed BY that, be mended
- * for the next one? The clock by the answer's Date, if it differs from the time
- * that was signed; expired keys by reading them again, if others come; another
- * region by the store's word. Each at most once by DONE, and a region not if
- * the one that names it was itself only named and has not answered since, over
- * all calls: REASON tells both then, and the next call begins with the last. */
+ * for the next one? The clock by the answer's Date, or if it was signed by that,
+ * by this machine's clock, and the other way round, if they differ; expired keys
+ * by reading them again, if others come; another region by the store's word. Each
+ * at most once by DONE, and clock and region not if they were corrected before and
+ * have not been of use since, over all calls: the next call begins with the last
+ * one, and REASON tells both regions. */
 bool s3_correct(struct s3_wire *wire, const struct limits *limits,
 		const struct http_response *response,
 		const struct s3_error *error, const struct s3_signed *by,

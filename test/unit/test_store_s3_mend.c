@@ -310,6 +310,53 @@ static void test_skewed_clock_once_for_puts(void)
 	finish();
 }
 
+static void check_signed_now(unsigned number)
+{
+	CHECK(llabs(signed_ms(request_text(number)) - clock_wall_ms()) < 15000);
+}
+
+/* The store's Date is not what it judges signatures by, and then it is. */
+static void test_date_that_lies(void)
+{
+	start();
+	PLAY({200, THEN "ETag: \"e\"\r\n"},
+	     {403, THEN, ERROR_XML("RequestTimeTooSkewed")}, GOOD);
+	CHECK_EQ(swap(), OUTCOME_OK);
+	CHECK_EQ(swap(), OUTCOME_NOT_DONE);
+	check_signed_then(1);
+	CHECK_EQ(swap(), OUTCOME_OK);
+	check_signed_now(2);
+	CHECK_EQ(get(), OUTCOME_OK);
+	check_signed_now(3);
+	PLAY({403, THEN, ERROR_XML("RequestTimeTooSkewed")}, GOOD);
+	CHECK_EQ(get(), OUTCOME_OK);
+	check_signed_now(0);
+	check_signed_then(1);
+	CHECK_EQ(swap(), OUTCOME_OK);
+	check_signed_then(2);
+	finish();
+}
+
+/* Two clocks behind one name, each of which refuses what the other wants: no
+ * call goes back and forth between them. */
+static void test_clocks_in_turn(void)
+{
+	static const char later[] = "Date: Mon, 12 Oct 2009 18:50:30 GMT\r\n";
+	const struct reply here = {403, THEN,
+				   ERROR_XML("RequestTimeTooSkewed")};
+	const struct reply there = {403, later,
+				    ERROR_XML("RequestTimeTooSkewed")};
+
+	start();
+	PLAY(here, there, here, there, here, there);
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK_EQ(swap(), OUTCOME_NOT_DONE);
+		CHECK_EQ(swap(), OUTCOME_DENIED);
+	}
+	CHECK_EQ(requests_seen(), 6);
+	finish();
+}
+
 /* The bounds hold the time that the server gave, and are not far from it. */
 static void check_bounds(struct fleet_time time, int64_t since_ms)
 {
@@ -495,6 +542,8 @@ int main(void)
 	RUN(test_keys_once);
 	RUN(test_no_keys);
 	RUN(test_skewed_clock);
+	RUN(test_date_that_lies);
+	RUN(test_clocks_in_turn);
 	RUN(test_now);
 	RUN(test_now_by_any_answer);
 	RUN(test_no_time);
