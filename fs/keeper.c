@@ -268,8 +268,11 @@ static void sleep_until(struct keeper *keeper, int64_t until_ms)
 				/* a stop is heard once */
 				.stop = keeper->stopping ? NULL
 							 : &keeper->stop};
+	/* a user's request may show meanwhile that the store's clock steps */
+	int64_t look_ms = clock_boot_ms() + keeper->config.lease.ttl_ms / 20;
 	/* whatever ends it, the machine looks at the clock again */
-	enum outcome ended = limits_sleep(&limits, until_ms);
+	enum outcome ended =
+		limits_sleep(&limits, until_ms < look_ms ? until_ms : look_ms);
 
 	(void)ended;
 }

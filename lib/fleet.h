@@ -26,6 +26,10 @@
  *    What was judged by the old time and what was written by it needs a while
  *    to come right: fleet_time.since_step_ms tells for how long it had that.
  *
+ * Who hears of the store for the first time after a step cannot know of it. Until
+ * the holders have heard of a step forward and written by the new time, which
+ * takes them less than half of their ttl, their leases look expired to such a one.
+ *
  * Not thread-safe: its store's lock guards it.
  */
 #ifndef CELLDFS_FLEET_H

@@ -174,6 +174,10 @@ goes_on() {
 			[ "$(grep -c 'clock has stepped' "$DIR/$node.log")" -ge $steps ]
 			knows_clock "$node" "$shift"
 		done
+		# who has not seen the step
+		the_clock "new$steps" "$shift"
+		node_at "new$steps"
+		is "$(claim "new$steps" c 9)" EBUSY
 	done
 	claimed a c 2
 	# A lease that has really run out; who has seen the clock step waits for
@@ -187,6 +191,17 @@ goes_on() {
 		until_true 100 claimed b c 4
 	fi
 	had_authority a b c
+}
+
+@test "a step of the store's clock that a user's read shows: the lease is renewed by it at once" {
+	TTL=30000
+	node_at a
+	at a mark
+	the_clock a 3600
+	ls "$DIR/a/cells" >/dev/null
+	knows_clock a 3600
+	# and not at a third of its ttl, for who mounts now finds it expired
+	until_true 7 renewed a
 }
 
 @test "two gateways, one 300 ms ahead: that is no step, and a takeover is in time" {
