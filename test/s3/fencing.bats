@@ -23,7 +23,7 @@ landed() { [ "$(renewals "$1" 'r["rule"] and r["upstream"] == 200')" -gt 0 ]; }
 at_proxy() { [ "$(renewals "$1" 'r["rule"]')" -gt 0 ]; }
 
 @test "renewals that are held back: nothing is sent after the end, and a late 200 is none" {
-	local for_s=8
+	local for_s=6
 
 	[ -z "${CELLDFS_LONG:-}" ] || for_s=20
 	node_at a
@@ -126,7 +126,7 @@ becomes() {
 	kill -CONT "$(pid_of a)"
 	wait "$OPENED"
 	is "$(cat "$DIR/go.errnos")" "EROFS EROFS"
-	sleep 2
+	sleep 1.5
 	fenced_once a expired
 	is "$(puts a)" ""
 	owned c b 2
@@ -182,7 +182,7 @@ node_in_network() {
 	is "$(cat "$DIR/a/cells/c/own")" "$(own b 2)"
 	claimed b c 3
 	claimed b d 2
-	sleep 2
+	sleep 1.5
 	is "$(claim a c 4)" EROFS
 	fenced_once a expired
 	owned c b 3
