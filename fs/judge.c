@@ -54,7 +54,7 @@ static enum outcome judge_object(struct mount *mount,
 	if (outcome != OUTCOME_OK)
 		return reason_set(reason, outcome,
 				  "the store's clock cannot be read");
-	now.earliest_ms -= clock_boot_ms() - begun_ms;
+	fleet_time_back(&now, clock_boot_ms() - begun_ms);
 	verdict->life = ownership_life(node, &lease, object->modified_ms, &now,
 				       mount->rules.skew_ms, reason);
 	if (verdict->life != LIFE_DEAD)

@@ -68,8 +68,7 @@ static void judge(struct peer *peer, const struct fleet_time *now,
 {
 	struct fleet_time then = *now;
 
-	then.earliest_ms -= boot_ms - peer->read_at_ms;
-	then.latest_ms -= boot_ms - peer->read_at_ms;
+	fleet_time_back(&then, boot_ms - peer->read_at_ms);
 	peer->now_ms = then.earliest_ms;
 	peer->life = ownership_life(peer->node, &peer->lease, peer->modified_ms,
 				    &then, skew_ms, &peer->reason);

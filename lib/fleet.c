@@ -69,3 +69,11 @@ bool fleet_now(const struct fleet *fleet, int64_t boot_ms,
 	time->steps = fleet->steps;
 	return true;
 }
+
+void fleet_time_back(struct fleet_time *time, int64_t ms)
+{
+	time->earliest_ms -= ms;
+	time->latest_ms -= ms;
+	if (time->steps > 0)
+		time->since_step_ms -= ms;
+}

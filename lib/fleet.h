@@ -69,6 +69,10 @@ bool fleet_sample(struct fleet *fleet, int64_t date_ms, int64_t sent_ms,
 bool fleet_now(const struct fleet *fleet, int64_t boot_ms,
 	       struct fleet_time *time);
 
+/* TIME becomes what it was MS ago. What was stepped since was not known then:
+ * since_step_ms is negative. */
+void fleet_time_back(struct fleet_time *time, int64_t ms);
+
 /* How far two clocks that differ by FLEET_DRIFT_PPM can part within ELAPSED_MS,
  * rounded up. */
 int64_t fleet_drift_ms(int64_t elapsed_ms);

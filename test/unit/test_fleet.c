@@ -66,7 +66,7 @@ static void bounds_loosen_with_time(void)
 static void a_step_is_reported_and_starts_anew(void)
 {
 	struct fleet fleet = {0};
-	struct fleet_time now;
+	struct fleet_time now, then;
 
 	CHECK(fleet_sample(&fleet, 1700000000000, 0, 10));
 	CHECK(!fleet_sample(&fleet, 1700003600000, 20, 30));
@@ -82,6 +82,11 @@ static void a_step_is_reported_and_starts_anew(void)
 	CHECK(fleet_now(&fleet, 57, &now));
 	CHECK_EQ(now.since_step_ms, 7);
 	CHECK_EQ(now.steps, 2);
+	then = now;
+	fleet_time_back(&then, 10);
+	CHECK_EQ(then.earliest_ms, now.earliest_ms - 10);
+	CHECK_EQ(then.latest_ms, now.latest_ms - 10);
+	CHECK_EQ(then.since_step_ms, -3);
 }
 
 /* What a gateway whose clock is OFF_MS ahead says at boot time AT_MS; it takes

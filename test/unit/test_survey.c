@@ -423,6 +423,22 @@ static void a_step_that_a_later_answer_shows_counts_for_all(void)
 	check_has(line(1), "{\"node\":\"n00001\",\"state\":\"unknown\"");
 }
 
+/* By the end of the survey more than a minute has passed since the step, but
+ * not yet when the first was read: its holder may still have relied on the old
+ * time. */
+static void a_step_is_as_recent_as_it_was_when_a_lease_was_read(void)
+{
+	start(2, alive);
+	fake.before_get = slow_second;
+	fake.step_at_ms = BOOT0 - 55000;
+	fake.step_ms = 20000;
+	survey();
+	CHECK_EQ(lines(), 2);
+	check_has(line(0), "{\"node\":\"n00000\",\"state\":\"unknown\"");
+	check_has(line(0), "the store's clock stepped 55000 ms ago");
+	check_has(line(1), "{\"node\":\"n00001\",\"state\":\"dead\"");
+}
+
 static void more_than_enough_are_cut_and_it_says_so(void)
 {
 	start(SURVEY_MOST, alive);
@@ -544,6 +560,7 @@ int main(void)
 	RUN(who_was_not_heard_of_for_a_minute_is_not_read);
 	RUN(each_is_judged_as_of_its_own_read);
 	RUN(a_step_that_a_later_answer_shows_counts_for_all);
+	RUN(a_step_is_as_recent_as_it_was_when_a_lease_was_read);
 	if (!getenv("CELLDFS_VALGRIND")) /* takes minutes */
 		RUN(more_than_enough_are_cut_and_it_says_so);
 	RUN(a_text_that_is_full_ends_after_a_whole_line);
