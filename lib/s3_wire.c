@@ -165,6 +165,9 @@ static void tell(struct answer *answer, const struct http_response *response,
 		return;
 	copy_header(answer->request_id, sizeof(answer->request_id), response,
 		    "x-amz-request-id");
+	if (response->status == 404 && !error->code[0])
+		(void)reason_set(&answer->reason, OUTCOME_FAILED,
+				 "a 404 that is not in the store's words");
 	if (error->code[0])
 		reason_set(&answer->reason, OUTCOME_OK, "%s%s%s", error->code,
 			   error->message[0] ? ": " : "", error->message);

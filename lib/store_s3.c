@@ -66,10 +66,12 @@ static enum outcome refusal(int status, const struct s3_error *error)
 	return OUTCOME_FAILED;
 }
 
-/* A 404 may be about the bucket, and then says nothing of the object. */
-static bool bucket_is_missing(int status, const struct s3_error *error)
+/* A 404 may be about the bucket, or come from something between that knows no
+ * bucket, and then says nothing of the object. */
+static bool object_is_missing(int status, const struct s3_error *error)
 {
-	return status == 404 && strcmp(error->code, "NoSuchBucket") == 0;
+	return status == 404 && error->code[0] &&
+	       strcmp(error->code, "NoSuchBucket") != 0;
 }
 
 /* "Not done, try again." A 503 is that only in the store's own words: something
@@ -159,9 +161,8 @@ static enum outcome read_call(struct store_s3 *s, const struct limits *limits,
 			}
 			if (outcome != OUTCOME_FAILED)
 				return outcome;
-		} else if (bucket_is_missing(status, &error)) {
-			return OUTCOME_FAILED;
-		} else if (status < 300 || status == 304 || status == 404) {
+		} else if (status < 300 || status == 304 ||
+			   object_is_missing(status, &error)) {
 			return OUTCOME_OK;
 		} else if (s3_correct(&s->wire, limits, response, &error, &by,
 				      &corrected, &answer->reason)) {
@@ -271,8 +272,7 @@ static enum outcome judge_put(struct store_s3 *s, const struct limits *limits,
 				  "a PUT was answered 200 without an ETag");
 	}
 	if (status == 412 || status == 304 ||
-	    (status == 404 && guard->kind == GUARD_MATCH &&
-	     !bucket_is_missing(status, error)))
+	    (guard->kind == GUARD_MATCH && object_is_missing(status, error)))
 		return OUTCOME_REJECTED;
 	if (status == 409 || is_throttled(status, error)) {
 		answer->wait_ms = status == 409 ? 0 : throttle_ms(response);
@@ -283,7 +283,7 @@ static enum outcome judge_put(struct store_s3 *s, const struct limits *limits,
 		answer->wait_ms = 1;
 		return OUTCOME_NOT_DONE;
 	}
-	if (status >= 500 || status < 300)
+	if (status >= 500 || status < 300 || (status == 404 && !error->code[0]))
 		return OUTCOME_UNKNOWN;
 	return refusal(status, error);
 }

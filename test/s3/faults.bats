@@ -231,6 +231,13 @@ both() {
 	becomes list "EIO 0 0 1" '* * answer 404 NoSuchBucket'
 }
 
+@test "a 404 that is not in the store's words says nothing of a record" {
+	mounted
+	becomes read "EIO 1 0 0" '* * answer 404'
+	becomes list "EIO 0 0 1" '* * answer 404'
+	both "0 1 2 0" 'PUT KEY answer 404 x1'
+}
+
 # --- Answers that are spoilt -------------------------------------------------
 
 @test "a PUT's answer without an ETag is settled by reading back" {

@@ -133,6 +133,20 @@ keys() {
 # refused NODE: a renewal was.
 refused() { [ "$(renewals "$1" 'r["status"] == 403')" -gt 0 ]; }
 
+@test "a 404 that is not in the store's words: no lease is absent, and none was removed" {
+	node_at a
+	node_at b
+	claimed a c 1
+	at b proxy_rules 'GET nodes/a.json answer 404'
+	is "$(claim b c 2)" EIO
+	at a mark
+	at a proxy_rules '* nodes/a.json answer 404 0-1000ms'
+	until_true 5 renewed a
+	[ "$(at a requests 'r["status"] == 404' | wc -l)" -ge 2 ]
+	never_fenced a
+	had_authority a
+}
+
 # the_clock NODE SECONDS: the store's as the node sees it, from now on so far from
 # the true one.
 the_clock() { at "$1" proxy_rules "clock $2 $(date +%s)"; }

@@ -23,7 +23,8 @@ static const struct row {
 	{{206, "ETag: \"e\"\r\n", "half"}, "FUUF-"},
 	{{304, "ETag: \"e\"\r\n"}, "FRRF-"},
 	{{404, NULL, ERROR_XML("NoSuchKey")}, "AFRFK"},
-	{{404, NULL, NULL}, "AFRFK"},
+	{{404, NULL, NULL}, "FUUFF"},
+	{{404, NULL, "404 page not found"}, "FUUFF"},
 	{{404, NULL, ERROR_XML("NoSuchBucket")}, "FFFFF"},
 	{{409, NULL, ERROR_XML("ConditionalRequestConflict")}, "FNNFF"},
 	{{412, NULL, ERROR_XML("PreconditionFailed")}, "FRRFF"},
@@ -120,9 +121,10 @@ static void test_what_the_store_says(void)
 	CHECK_EQ(swap(), OUTCOME_REJECTED);
 	CHECK_STR(answer.request_id, "tx0002");
 	CHECK_STR(answer.reason.text, "A: two?lines");
-	PLAY({404});
-	CHECK_EQ(get(), OUTCOME_ABSENT);
+	PLAY({404, NULL, "404 page not found"});
+	CHECK_EQ(get(), OUTCOME_FAILED);
 	CHECK_STR(answer.request_id, "");
+	CHECK_STR(answer.reason.text, "a 404 that is not in the store's words");
 	finish();
 }
 

@@ -314,7 +314,7 @@ static void test_large_answers(void)
 		int status;
 		enum outcome wanted;
 	} rows[] = {
-		{404, OUTCOME_ABSENT},	 {403, OUTCOME_DENIED},
+		{404, OUTCOME_FAILED},	 {403, OUTCOME_DENIED},
 		{401, OUTCOME_DENIED},	 {400, OUTCOME_FAILED},
 		{302, OUTCOME_FAILED},	 {206, OUTCOME_FAILED},
 		{500, OUTCOME_FAILED},	 {503, OUTCOME_FAILED},
