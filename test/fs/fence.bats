@@ -247,7 +247,8 @@ with_pipe() { exec "$TOOLS/celldfs-spy" "$@" 2>"$DIR/pipe"; }
 # ---- what a fenced mount does with a write ----
 
 @test "an answer that comes after the end of the authority: applied, fenced; none: unknown" {
-	spied_node a
+	# so long that one try of the write is, too
+	TTL=8000 spied_node a
 	spied_node b
 	fleet "$(pid_of a)" <<-'PY'
 		def late_answer():
