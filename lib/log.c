@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,13 +13,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES 2048 /* with the final newline */
+#define LINE_MAX_BYTES                                                         \
+	2048		/* with the final newline; less than a pipe's page */
+#define PATIENCE_MS 100 /* with a pipe that is full */
 
 enum destination { TO_STDERR, TO_FILE, TO_SYSLOG };
 
 /* Written by log_to() alone, before other threads log. */
 static enum destination destination = TO_STDERR;
 static int log_fd = STDERR_FILENO;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards: */
+static bool stuck; /* the last line found no room */
 
 static void set_destination(enum destination to, int fd)
 {
@@ -96,6 +103,22 @@ static size_t print_head(char *line, size_t size, int level)
 	return (size_t)len;
 }
 
+/* A line for which there is no room is lost: a reader that has stopped must
+ * hang no operation, and no renewal of the lease. */
+static void write_line(const char *line, size_t len)
+{
+	struct pollfd room = {.fd = log_fd, .events = POLLOUT};
+	ssize_t written;
+
+	pthread_mutex_lock(&lock);
+	stuck = poll(&room, 1, stuck ? 0 : PATIENCE_MS) == 0;
+	/* A log that cannot be written has nowhere to say so. */
+	do {
+		written = stuck ? 0 : write(log_fd, line, len);
+	} while (written < 0 && errno == EINTR);
+	pthread_mutex_unlock(&lock);
+}
+
 void log_line(int level, const char *format, ...)
 {
 	int saved = errno;
@@ -122,13 +145,8 @@ void log_line(int level, const char *format, ...)
 		line[len] = '\0';
 		syslog(level, "%s", line);
 	} else {
-		ssize_t written;
-
 		line[len++] = '\n';
-		do {
-			written = write(log_fd, line, len);
-		} while (written < 0 && errno == EINTR);
-		/* A log that cannot be written has nowhere to say so. */
+		write_line(line, len);
 	}
 	errno = saved;
 }

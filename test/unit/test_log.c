@@ -97,6 +97,40 @@ static void test_stderr(void)
 	clean_up();
 }
 
+/* A reader that has stopped: lines are lost, and nobody waits for it. */
+static void test_stuck_stderr(void)
+{
+	char dots[4096], line[256];
+	int saved = dup(STDERR_FILENO), ends[2];
+	int64_t begun_ms;
+	ssize_t len;
+
+	CHECK_EQ(pipe(ends), 0);
+	fflush(stderr);
+	CHECK(dup2(ends[1], STDERR_FILENO) >= 0);
+	memset(dots, '.', sizeof(dots));
+	CHECK_EQ(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+	while (write(ends[1], dots, sizeof(dots)) > 0)
+		;
+	CHECK_EQ(fcntl(ends[1], F_SETFL, 0), 0);
+	begun_ms = clock_boot_ms();
+	for (unsigned i = 0; i < 50; i++)
+		log_line(LOG_INFO, "lost %u", i);
+	CHECK(clock_boot_ms() - begun_ms < 3000);
+	CHECK_EQ(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+	while (read(ends[0], dots, sizeof(dots)) > 0)
+		;
+	log_line(LOG_INFO, "seen");
+	len = read(ends[0], line, sizeof(line) - 1);
+	CHECK(dup2(saved, STDERR_FILENO) >= 0);
+	CHECK(len > 0);
+	line[len] = '\0';
+	CHECK_STR(line, "celldfs: info: seen\n");
+	close(saved);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 static void test_control_bytes(void)
 {
 	set_up();
@@ -197,6 +231,7 @@ int main(void)
 {
 	RUN(test_file);
 	RUN(test_stderr);
+	RUN(test_stuck_stderr);
 	RUN(test_control_bytes);
 	RUN(test_long_line);
 	RUN(test_refusals);
