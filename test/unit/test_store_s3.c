@@ -86,6 +86,11 @@ static void check_row(const struct row *row, unsigned i)
 	patience_ms = write ? 20000 : slow() > 1 ? 1000 : 500;
 	play_list(&row->reply, 1);
 	outcome = calls[i].fn();
+	/* on a busy machine the second one may need longer */
+	while (outcome == OUTCOME_TIMEOUT && patience_ms < 20000) {
+		patience_ms *= 2;
+		outcome = calls[i].fn();
+	}
 	if (row->outcomes[i] != '-' && letter_of(outcome) != row->outcomes[i])
 		CHECK_FAIL("%s, %d %s: %s, expected %c", calls[i].name,
 			   row->reply.status,
