@@ -79,14 +79,14 @@ gone_while() {
 }
 
 @test "flock: killed while the store hangs, with the claim's PUT not sent yet: no orphan" {
-	node a deadline-ms=4000
+	node a deadline-ms=8000
 	outside put cells/x/own.json <<<"$(own '' 7)"
-	gone_while 'put_if cells/* delay 1500'
+	gone_while 'put_if cells/* delay 3000'
 }
 
 @test "flock: killed while the claim's PUT is in flight: it is given back" {
-	node a deadline-ms=4000
-	gone_while 'put_if cells/* late 1500'
+	node a deadline-ms=8000
+	gone_while 'put_if cells/* late 3000'
 	[[ $(record) == "$(own '' 3)" ]]
 }
 
