@@ -4,8 +4,8 @@ RUN=$BUILD/celldfs-run
 declare -gA PIDS
 declare -ga STARTED
 
-# run_x [OPTION...] -- COMMAND...: on the cell x of the mount $M; what it says
-# goes to $DIR/said.
+# run_x [OPTION...] -- COMMAND...: on the cell x, or $CELL, of the mount $M; what it
+# says goes to $DIR/said.
 run_x() {
 	local options=()
 
@@ -13,7 +13,7 @@ run_x() {
 		options+=("$1")
 		shift
 	done
-	"$RUN" -m "$M" "${options[@]}" x "$@" 2>"$DIR/said" 3>&-
+	"$RUN" -m "$M" "${options[@]}" "${CELL-x}" "$@" 2>"$DIR/said" 3>&-
 }
 
 # start_run NAME [OPTION...] -- COMMAND...: the same in the background, with the
@@ -28,8 +28,8 @@ start_run() {
 		shift
 	done
 	rm -f "$DIR/$name.err"
-	env --default-signal=INT,QUIT "$RUN" -v -m "$M" "${options[@]}" x "$@" \
-		2>"$DIR/$name.err" 3>&- &
+	env --default-signal=INT,QUIT "$RUN" -v -m "$M" "${options[@]}" \
+		"${CELL-x}" "$@" 2>"$DIR/$name.err" 3>&- &
 	PIDS[$name]=$!
 	STARTED+=($!)
 	STARTED_NAME=$name
@@ -50,7 +50,7 @@ holders() {
 
 	for pid in $(pgrep -x celldfs-holder); do
 		if readlink "/proc/$pid"/fd/* 2>/dev/null |
-			grep -q "^$M\(/\|\$\)"; then
+			grep -q "^$DIR/"; then
 			echo "$pid"
 		fi
 	done
@@ -99,6 +99,30 @@ boot_ms() {
 
 	read -r up _ </proc/uptime
 	echo "${up/./}0"
+}
+
+# expires NODE: what is published of its lease, by the store's clock.
+expires() {
+	outside get "nodes/$1.json" | sed 's/.*"expires_ms":\([0-9]*\).*/\1/'
+}
+
+# beating NAME: on $M, a command of three processes that ignore SIGTERM, one of
+# which has left the group; their heartbeats are $DIR/NAME.1 to .3.
+beating() {
+	start_run "$1" -- sh -c '"$1" -i "$2.1" & setsid "$1" -i "$2.2" &
+		exec "$1" -i "$2.3"' sh "$TOOLS/heartbeat" "$DIR/$1"
+}
+
+is_beating() { [ -s "$DIR/$1.1" ] && [ -s "$DIR/$1.2" ] && [ -s "$DIR/$1.3" ]; }
+
+# dead_by NAME MS: all three were, and are.
+dead_by() {
+	local file
+
+	for file in "$DIR/$1".{1,2,3}; do
+		beaten_before "$file" "$2"
+	done
+	no_beat "$1".{1,2,3}
 }
 
 # took FROM TO SINCE: so many ms have passed, if time is judged.

@@ -51,30 +51,6 @@ clock_ahead() {
 	echo "$ahead"
 }
 
-# expires NODE: what is published of its lease, by the store's clock.
-expires() {
-	outside get "nodes/$1.json" | sed 's/.*"expires_ms":\([0-9]*\).*/\1/'
-}
-
-# beating NAME: on $M, a command of three processes that ignore SIGTERM, one of
-# which has left the group; their heartbeats are $DIR/NAME.1 to .3.
-beating() {
-	start_run "$1" -- sh -c '"$1" -i "$2.1" & setsid "$1" -i "$2.2" &
-		exec "$1" -i "$2.3"' sh "$TOOLS/heartbeat" "$DIR/$1"
-}
-
-is_beating() { [ -s "$DIR/$1.1" ] && [ -s "$DIR/$1.2" ] && [ -s "$DIR/$1.3" ]; }
-
-# dead_by NAME MS: all three were, and are.
-dead_by() {
-	local file
-
-	for file in "$DIR/$1".{1,2,3}; do
-		beaten_before "$file" "$2"
-	done
-	no_beat "$1".{1,2,3}
-}
-
 # --- The cell ----------------------------------------------------------------------
 
 @test "the cell is this node's while the command runs, and released after it" {
@@ -313,12 +289,13 @@ judge() {
 		{ cat "$DIR/$2.err"; return 1; }
 }
 
-# A turn is one run of each kind at once, each on a store of its own.
+# A turn is one run of each kind at once, each on a store of its own. The network is
+# cut in test/s3/run_cut.bats.
 @test "at random moments the mount stops, its store hangs, it dies, it is replaced: dead 100 ms before the published expiry, or within the margin" {
 	local turns=5 turn kind name base=$STORE kinds='stopped hangs killed replaced'
 	local -A ahead disturbers
 
-	[ -z "${CELLDFS_LONG:-}" ] || turns=50
+	[ -z "${CELLDFS_LONG:-}" ] || turns=40
 	for ((turn = 1; turn <= turns; turn++)); do
 		for kind in $kinds; do
 			name=$kind$turn

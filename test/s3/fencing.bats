@@ -4,18 +4,6 @@
 
 load nodes
 
-eval "proxied_$(declare -f teardown)"
-
-teardown() {
-	local failed=0
-
-	# before the daemon in it is waited for
-	[ -z "${CABLE-}" ] || ip link set "$CABLE" up 2>/dev/null || true
-	proxied_teardown || failed=1
-	[ -z "${NETNS-}" ] || ip netns del "$NETNS" || failed=1
-	return $failed
-}
-
 # landed NODE: a renewal that was held back was applied.
 landed() { [ "$(renewals "$1" 'r["rule"] and r["upstream"] == 200')" -gt 0 ]; }
 
@@ -131,35 +119,6 @@ becomes() {
 	is "$(puts a)" ""
 	owned c b 2
 	owned free "" 5
-}
-
-# a_network: the network namespace $NETNS, and $HOST, this end of the only $CABLE
-# that leads out of it.
-a_network() {
-	local id=${DIR##*.} net
-
-	[ "$(id -u)" -eq 0 ] || skip "no network namespace without root"
-	command -v ip nsenter >/dev/null || skip "no iproute2 or nsenter"
-	NETNS=celldfs-test-$id
-	ip netns add "$NETNS" || { NETNS= && skip "no network namespaces"; }
-	CABLE=ct$id
-	net=169.254.$((RANDOM % 254 + 1)).$((RANDOM % 64 * 4))
-	HOST=${net%.*}.$((${net##*.} + 1))
-	ip link add "$CABLE" type veth peer name eth0 netns "$NETNS"
-	ip addr add "$HOST/30" dev "$CABLE"
-	ip link set "$CABLE" up
-	ip -n "$NETNS" addr add "${net%.*}.$((${net##*.} + 2))/30" dev eth0
-	ip -n "$NETNS" link set eth0 up
-}
-
-# node_in_network NODE: as node_at, on the other end of the cable.
-node_in_network() {
-	printf '#!/bin/sh\nexec nsenter --net=/run/netns/%s %s "$@"\n' \
-		"$NETNS" "$BUILD/celldfs" >"$DIR/inside"
-	chmod +x "$DIR/inside"
-	at "$1" start_proxy --listen "$HOST"
-	no_proxy=$HOST AWS_ENDPOINT_URL=$ENDPOINT mount_with "$DIR/inside" "$1" \
-		-o "node=$1,ttl-ms=$TTL,log=$DIR/$1.log,allow-http"
 }
 
 @test "cut off the network: fenced, taken over after the lease, and still fenced when it heals" {

@@ -11,11 +11,57 @@ setup() {
 	helper_setup
 }
 
+eval "proxied_$(declare -f teardown)"
+
+teardown() {
+	local failed=0
+
+	# before the daemons in it are waited for
+	[ -z "${CABLE-}" ] || ip link set "$CABLE" up 2>/dev/null || true
+	proxied_teardown || failed=1
+	[ -z "${NETNS-}" ] || ip netns del "$NETNS" || failed=1
+	return $failed
+}
+
 # node_at NODE [ARGUMENT...]: mounts $DIR/NODE, as that node, behind its proxy.
 node_at() {
 	at "$1" start_proxy
 	AWS_ENDPOINT_URL=$ENDPOINT mount_at "$1" \
 		-o "node=$1,ttl-ms=$TTL,log=$DIR/$1.log" "${@:2}"
+}
+
+# a_network: the network namespace $NETNS, and $HOST, this end of the only $CABLE
+# that leads out of it.
+a_network() {
+	local id=${DIR##*.} net
+
+	[ "$(id -u)" -eq 0 ] || skip "no network namespace without root"
+	command -v ip nsenter >/dev/null || skip "no iproute2 or nsenter"
+	NETNS=celldfs-test-$id
+	ip netns add "$NETNS" || { NETNS= && skip "no network namespaces"; }
+	CABLE=ct$id
+	net=169.254.$((RANDOM % 254 + 1)).$((RANDOM % 64 * 4))
+	HOST=${net%.*}.$((${net##*.} + 1))
+	ip link add "$CABLE" type veth peer name eth0 netns "$NETNS"
+	ip addr add "$HOST/30" dev "$CABLE"
+	ip link set "$CABLE" up
+	ip -n "$NETNS" addr add "${net%.*}.$((${net##*.} + 2))/30" dev eth0
+	ip -n "$NETNS" link set eth0 up
+	printf '#!/bin/sh\nexec nsenter --net=/run/netns/%s %s "$@"\n' \
+		"$NETNS" "$BUILD/celldfs" >"$DIR/inside"
+	chmod +x "$DIR/inside"
+}
+
+# node_in_network NODE: as node_at, on the other end of the cable.
+node_in_network() {
+	at "$1" start_proxy --listen "$HOST"
+	mount_in_network "$1"
+}
+
+# mount_in_network NODE: the same behind the proxy that was started last.
+mount_in_network() {
+	no_proxy=$HOST AWS_ENDPOINT_URL=$ENDPOINT mount_with "$DIR/inside" "$1" \
+		-o "node=$1,ttl-ms=$TTL,log=$DIR/$1.log,allow-http"
 }
 
 # status_of NODE FIELD
