@@ -1,6 +1,5 @@
 #!/usr/bin/env bats
-# owner: celldfs.8, TOOLS: which records the tools understand, celldfs-owner and
-# celldfs-fleet.
+# owner: which records the tools understand; celldfs-owner(1) and celldfs-fleet(1).
 
 bats_require_minimum_version 1.5.0
 load helper

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# tools: celldfs.8, TOOLS: how the tools find a mount, and celldfs-claim and
-# celldfs-release. owner.bats has what they read and tell.
+# tools: how the tools find a mount; celldfs-claim(1) and celldfs-release(1).
+# owner.bats has what they read and tell.
 
 bats_require_minimum_version 1.5.0
 load helper

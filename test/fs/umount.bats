@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# umount: celldfs.8, TOOLS, umount.fuse.celldfs: after it the daemon has ended.
+# umount.fuse.celldfs(8): after it the daemon has ended.
 
 bats_require_minimum_version 1.5.0
 load helper
