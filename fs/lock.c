@@ -81,14 +81,17 @@ static int first_of(const struct waiter *waiter, const void *arg)
 	return waiter == *first ? 0 : -1;
 }
 
-/* The cell is ours: its first waiter gets it, if its request is still there. */
+/* The cell is ours: its first waiter whose request is still there gets it. When
+ * we are back it may be done already: nobody gets the same claim after it.
+ */
 static void grant(struct locks *locks, struct cell *cell)
 {
-	while (cell->waiting > 0 && !cell->holder) {
+	bool granted = false;
+
+	while (cell->waiting > 0 && !granted) {
 		struct waiter *first = locks->queue.first;
 		struct waiter *taken = NULL;
 		struct handle *handle;
-		bool there;
 
 		while (first->cell != cell || first->unlocks)
 			first = first->next;
@@ -97,10 +100,10 @@ static void grant(struct locks *locks, struct cell *cell)
 		cell->holder = handle;
 		pthread_mutex_unlock(&locks->queue.lock);
 		claim_show(&cell->claim, handle);
-		there = answer(taken);
+		granted = answer(taken);
 		pthread_mutex_lock(&locks->queue.lock);
 		/* it may have been closed meanwhile */
-		if (!there && cell->holder == handle)
+		if (!granted && cell->holder == handle)
 			cell->holder = NULL;
 	}
 }

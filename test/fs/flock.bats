@@ -381,6 +381,14 @@ load locks
 	is "$(record)" "$(own '' $((40 * rounds)))"
 }
 
+@test "flock: a claim is granted once, though its holder be done before the daemon goes on" {
+	LD_PRELOAD=$TOOLS/slow_reply.so node a
+	timeout 60 python3 "$HERE/locker.py" --count 4 --rounds 3 \
+		--log "$DIR/log" "$OWN" 3>&-
+	is "$(python3 "$HERE/locker.py" --check "$DIR/log")" 12
+	until_record "$(own '' 12)"
+}
+
 # threads_of NAME
 threads_of() { awk '$1 == "Threads:" { print $2 }' "/proc/$(pid_of "$1")/status"; }
 
