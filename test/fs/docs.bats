@@ -70,8 +70,13 @@ called() { xargs <"$DIR/called"; }
 	stub mailer
 	stub curl
 	run -0 examples celldfs-run.1 "/usr/local/bin=$DIR/bin" "/usr/bin=$DIR/bin"
-	is "$output" "3 blocks"
-	is "$(called)" "nightly 1 mailer 1 curl -H Epoch: 1 -d @report https://sink.example 1"
+	is "$output" "2 blocks"
+	is "$(called)" "nightly 1 curl -H Epoch: 1 -d @report https://sink.example 1"
+	# the unit's
+	rm "$DIR/called"
+	PATH=$DIR/bin:$BUILD:$PATH bash -c "$(sed -n "s:/fleet:$DIR&:
+		s:/usr/bin:$DIR/bin:; s/^ExecStart=//p" "$SCRIPTS/celldfs-run.1")"
+	is "$(called)" "mailer 1"
 }
 
 @test "the tools' manuals: their examples" {

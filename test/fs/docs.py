@@ -4,7 +4,7 @@
     docs FILE [OLD=NEW...]
 
 FILE is README.md, whose ```sh blocks are run, or a manual page, of which the
-displays in EXAMPLES are; of a unit of systemd the command. One bash runs all of a
+displays in EXAMPLES are, but for units of systemd. One bash runs all of a
 document's, in order, with NEW in the place of OLD. None may fail.
 
 A ```text block right after a block of README.md is all that this prints, and none
@@ -25,9 +25,8 @@ def blocks_of_readme(text):
 def blocks_of_manual(text):
     examples = re.search(r'^\.Sh EXAMPLES\n(.*?)^\.Sh ', text, re.M | re.S).group(1)
     for block in re.findall(r'^\.Bd -literal.*?\n(.*?)^\.Ed\n', examples, re.M | re.S):
-        block = block.replace('\\e', '\\')
-        unit = re.search(r'^ExecStart=(.*)', block, re.M)
-        yield (unit.group(1) + '\n' if unit else block), None
+        if not block.startswith('['):
+            yield block.replace('\\e', '\\'), None
 
 def pattern(printed):
     lines = []
