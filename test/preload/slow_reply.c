@@ -2,15 +2,18 @@
  * a request is held up then, as on a machine with much else to do. Whoever
  * asked goes on meanwhile.
  */
-#include <sys/syscall.h>
+#include <dlfcn.h>
 #include <sys/uio.h>
 #include <time.h>
-#include <unistd.h>
+
+typedef ssize_t writev_function(int, const struct iovec *, int);
 
 ssize_t writev(int fd, const struct iovec *parts, int count)
 {
 	const struct timespec pause = {.tv_nsec = 100000000};
-	ssize_t written = syscall(SYS_writev, fd, parts, count);
+	/* a sanitizer's, if there is one: it must know what threads share */
+	writev_function *next = (writev_function *)dlsym(RTLD_NEXT, "writev");
+	ssize_t written = next(fd, parts, count);
 
 	nanosleep(&pause, NULL);
 	return written;
