@@ -1,4 +1,4 @@
-#!/bin/sh
+# shellcheck shell=sh
 # tools.sh: what celldfs-claim, celldfs-release, celldfs-owner and celldfs-fleet
 # share. They source it; each has a usage().
 #

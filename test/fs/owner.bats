@@ -293,6 +293,28 @@ imitate() {
 			printf ' ? unknown -%.0s' {1..5})"
 }
 
+@test "fleet: --watch shows what is, until interrupted, and why there is nothing" {
+	local shown="$DIR/shown"
+
+	mkdir -p "$DIR/like"
+	setsid "$SCRIPTS/celldfs-fleet" -m "$DIR/like" --watch >"$shown" 2>&1 3>&- &
+	until grep -q 'no celldfs is mounted' "$shown"; do
+		kill -0 $!
+		sleep 0.02
+	done
+	kill -- -$!
+	run wait $!
+	mount_at m -o node=a
+	setsid "$SCRIPTS/celldfs-fleet" -m "$DIR/m" --watch >"$shown" 2>&1 3>&- &
+	until [ "$(grep -c '^a  *alive ' "$shown")" -ge 2 ]; do
+		kill -0 $!
+		sleep 0.02
+	done
+	kill -- -$!
+	run wait $!
+	unmount m
+}
+
 @test "fleet: no peers, peers that cannot be read, no store's clock" {
 	imitate - </dev/null
 	printf '{"node":"a","state":"dead","modified_ms":%s}\n' \

@@ -92,8 +92,8 @@ until_told() {
 @test "service: the unit is valid, and starts what there is" {
 	local unit="$DIR/celldfs@x.service"
 
-	sed "s,^ExecStart=[^ ]*,ExecStart=$BUILD/celldfs," \
-		"$BUILD/celldfs@.service" >"$unit"
+	sed "s,^ExecStart=celldfs ,ExecStart=$BUILD/celldfs ," \
+		"$SCRIPTS/celldfs@.service" >"$unit"
 	run systemd-analyze verify --man=no "$unit"
 	is "$status $output" "0 "
 }
