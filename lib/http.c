@@ -483,10 +483,11 @@ static enum http_result transfer(const struct http_pool *pool,
 static bool prepare(const struct http_pool *pool, const struct limits *limits,
 		    struct attempt *attempt)
 {
-	CURL *easy = attempt->connection->easy;
+	CURL *easy;
 
-	/* Keeps the connection, the DNS cache and the TLS session. */
-	curl_easy_reset(easy);
+	if (!connection_reset(attempt->connection))
+		return false;
+	easy = attempt->connection->easy;
 	return add_headers(attempt) && set_rules(easy) &&
 	       set_callbacks(easy, attempt) &&
 	       set_request(easy, pool, attempt, limits_left_ms(limits)) &&

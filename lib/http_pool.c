@@ -110,6 +110,23 @@ struct connection *connection_take(struct http_pool *pool)
 	return connection != NULL ? connection : connection_new();
 }
 
+bool connection_reset(struct connection *connection)
+{
+#if LIBCURL_VERSION_NUM < 0x080100
+	/* One that is used again can look for the last header of the answer
+	 * before, which is freed (curl, issue 11101). */
+	CURL *easy = curl_easy_init();
+
+	if (easy == NULL)
+		return false;
+	curl_easy_cleanup(connection->easy);
+	connection->easy = easy;
+#else
+	curl_easy_reset(connection->easy);
+#endif
+	return true;
+}
+
 void connection_distrust(struct http_pool *pool)
 {
 	pthread_mutex_lock(&pool->lock);

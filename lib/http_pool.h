@@ -19,6 +19,10 @@ struct connection {
  * out of memory. It is the caller's until it is given back. */
 struct connection *connection_take(struct http_pool *pool);
 
+/* Makes the easy handle one without options; the connection and the DNS cache
+ * stay. False: out of memory. */
+bool connection_reset(struct connection *connection);
+
 /* Keeps CONNECTION for reuse, or closes it if there are enough. */
 void connection_give_back(struct http_pool *pool,
 			  struct connection *connection);
