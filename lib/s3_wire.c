@@ -127,6 +127,11 @@ static enum outcome set_target(struct s3_wire *wire, const struct s3_call *call,
 	return outcome;
 }
 
+/* Beyond these, 1971 and 9998, a time may come to be none that can be signed:
+ * then no request would be sent any more, and nothing mend it. */
+#define DATE_LEAST_MS INT64_C(31536000000)
+#define DATE_MOST_MS  INT64_C(253339228800000)
+
 /* The store's clock is read from every final answer. */
 static void take_date(struct s3_wire *wire,
 		      const struct http_response *response)
@@ -135,7 +140,8 @@ static void take_date(struct s3_wire *wire,
 	bool steady = true;
 	int64_t date_ms;
 
-	if (!timestamp_http(date, &date_ms))
+	if (!timestamp_http(date, &date_ms) || date_ms < DATE_LEAST_MS ||
+	    date_ms > DATE_MOST_MS)
 		return;
 	pthread_mutex_lock(&wire->lock);
 	steady = fleet_sample(&wire->fleet, date_ms, response->sent_ms,

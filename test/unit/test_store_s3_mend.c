@@ -415,6 +415,11 @@ static void test_no_time(void)
 	start();
 	PLAY({200, "Date: yesterday\r\n"});
 	now_within_ms(10000, OUTCOME_FAILED);
+	/* no request could be signed with these, so none would mend them */
+	PLAY({200, "Date: Wed, 31 Dec 1969 23:00:00 GMT\r\n"});
+	now_within_ms(10000, OUTCOME_FAILED);
+	PLAY({200, "Date: Fri, 31 Dec 9999 23:59:59 GMT\r\n"});
+	now_within_ms(10000, OUTCOME_FAILED);
 	PLAY({200, NULL});
 	now_within_ms(10000, OUTCOME_FAILED);
 	now_within_ms(0, OUTCOME_TIMEOUT);
