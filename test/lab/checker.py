@@ -1,0 +1,363 @@
+"""checker: can the history of a record be true? Knows nothing of celldfs but what
+its manual promises.
+
+A record is a compare-and-swap register. Its value is a text "NODE/EPOCH/TAG", "-"
+as long as there is none. Its history is a list of operations with the times of
+their call and their return; it is linearizable if each can be given an instant
+between the two so that, one after the other, they are what a single register
+does. One whose outcome is unknown has no return: it took effect at any time after
+its call, or never. One that was rejected is left out: it must not have happened.
+
+The search is that of Wing and Gong with the memory of Lowe. It tries, at each
+instant, every operation that fits the value and was called before the first
+return that is still missing. Reads that fit are taken at once, since they change
+nothing; operations that cannot be told apart are tried once; and since epochs
+never go back, the value never goes beyond what the operations that have returned
+still need.
+
+At first, states that differ only in which of the unknown operations are used up
+count as one. A history that fails so is searched again without that, as far as
+STEPS_MOST.
+"""
+import collections
+
+NEVER = float('inf')
+STEPS_MOST = 200_000
+
+def parse(value):
+    """NODE, EPOCH, TAG"""
+    if value == '-':
+        return '', 0, ''
+    node, epoch, tag = value.split('/')
+    return node, int(epoch), tag
+
+def order(value):
+    """Versions come in this order: first a claim of an epoch, then its release."""
+    node, epoch, _ = parse(value)
+    return epoch, value != '-' and not node
+
+class Operation:
+    """value: what was read, or is written. found: what it replaces; None: the
+    operation is flock's or its release's, which tell only the node, and the
+    value if it is known."""
+
+    def __init__(self, kind, call, ret=NEVER, value=None, found=None, node=None,
+                 who=''):
+        self.kind, self.call, self.ret = kind, call, ret
+        self.value, self.found, self.node, self.who = value, found, node, who
+
+    def after(self, value):
+        """The value after it, or None: it does not fit."""
+        if self.kind == 'read':
+            return value if value == self.value else None
+        if self.kind == 'swap':
+            return self.value if value == self.found else None
+        node, epoch, tag = parse(value)
+        if self.kind == 'lock':
+            # what was claimed for another who waited, and is gone
+            if value == self.value:
+                return value
+            new = '%s/%d/' % (self.node, epoch + 1)
+            return new if self.value in (None, new) else None
+        # unlock
+        if node != self.node or tag or self.found not in (None, value):
+            return None
+        return '/%d/' % epoch
+
+    def needs(self):
+        """The value must not go beyond that before it is done."""
+        needed = self.value if self.kind == 'lock' else self.found or self.value
+        return order(needed) if needed else (NEVER, True)
+
+    def alike(self):
+        """Unknown ones that say the same cannot be told apart."""
+        return self.kind, self.found, self.value, self.node, \
+            None if self.ret == NEVER else id(self)
+
+    def __str__(self):
+        what = {'read': 'read %s' % self.value,
+                'swap': 'wrote %s over %s' % (self.value, self.found),
+                'lock': 'locked as %s' % (self.value or self.node),
+                'unlock': 'unlocked %s' % (self.found or self.node)}[self.kind]
+        return '%.6f to %s  %s: %s' % (
+            self.call / 1e9,
+            'unknown' if self.ret == NEVER else '%.6f' % (self.ret / 1e9),
+            self.who, what)
+
+class Violation:
+    def __init__(self, text, operations=()):
+        self.text, self.operations = text, list(operations)
+
+    def __str__(self):
+        return '\n    '.join([self.text] + [str(o) for o in self.operations])
+
+class Search:
+    def __init__(self, operations, first='-', whole=True):
+        self.value, self.steps = first, 0
+        self.reads = collections.defaultdict(list)
+        self.fits = collections.defaultdict(list) # by what they go by
+        self.returns = sorted((o for o in operations if o.ret != NEVER),
+                              key=lambda o: o.ret)
+        self.needed = sorted(self.returns, key=lambda o: o.needs())
+        self.number = {id(o): n for n, o in enumerate(operations)}
+        for o in sorted(operations, key=lambda o: o.call):
+            if o.kind == 'read':
+                self.reads[o.value].append(o)
+            elif o.found is not None:
+                self.fits[o.found].append(o)
+            elif o.kind == 'lock' and o.value:
+                self.fits[parse(o.value)[1] - 1].append(o)
+                self.fits[o.value].append(o)
+            elif o.kind == 'lock':
+                self.fits['lock'].append(o)
+            else:
+                self.fits[o.node, ''].append(o)
+        self.compared = sum(1 << n for n, o in enumerate(operations)
+                            if whole or o.ret != NEVER)
+        self.done = 0       # a bit for each operation
+        self.chain = []     # of (operation, value after it)
+        self.returned = 0   # all of self.returns before this are done
+        self.satisfied = 0  # and all of self.needed before that
+        self.best = 0, 0, None, first
+        self.best_needs = None
+        self.tried = set()
+
+    def is_done(self, o):
+        return self.done >> self.number[id(o)] & 1
+
+    def limit(self):
+        """The first return that is missing."""
+        while self.returned < len(self.returns) and \
+                self.is_done(self.returns[self.returned]):
+            self.returned += 1
+        if self.returned == len(self.returns):
+            return None
+        return self.returns[self.returned]
+
+    def bound(self):
+        """As far as the value may go."""
+        while self.satisfied < len(self.needed) and \
+                self.is_done(self.needed[self.satisfied]):
+            self.satisfied += 1
+        if self.satisfied == len(self.needed):
+            return NEVER, True
+        return self.needed[self.satisfied].needs()
+
+    def take(self, o, value):
+        self.done |= 1 << self.number[id(o)]
+        self.chain.append((o, value))
+        self.value = value
+
+    def take_reads(self):
+        reads = self.reads.get(self.value, ())
+        for o in reads:
+            if self.is_done(o):
+                continue
+            blocked = self.limit()
+            if o.call > blocked.ret:
+                break
+            self.take(o, self.value)
+
+    def candidates(self, before):
+        node, epoch, _ = parse(self.value)
+        found, alike, now = [], set(), order(self.value)
+        for key in (self.value, epoch, 'lock', (node, '')):
+            for o in self.fits.get(key, ()):
+                if o.call > before:
+                    break
+                if o.alike() in alike or self.is_done(o):
+                    continue
+                value = o.after(self.value)
+                if value is None or order(value) < now:
+                    continue
+                alike.add(o.alike())
+                found.append((o, value))
+        # the last is tried first: what has returned, the earliest of them
+        return sorted(found, key=lambda f: f[0].ret, reverse=True)
+
+    def fits_bound(self, o, value):
+        """Nothing that is missing is left behind by it."""
+        self.done |= 1 << self.number[id(o)]
+        satisfied = self.satisfied
+        fits = order(value) <= self.bound()
+        self.satisfied = satisfied
+        self.done &= ~(1 << self.number[id(o)])
+        return fits
+
+    def run(self):
+        """True: linearizable, and self.chain is how."""
+        stack = []
+        while True:
+            self.take_reads()
+            blocked = self.limit()
+            if blocked is None:
+                return True
+            if len(self.chain) >= self.best[0]:
+                self.best = len(self.chain), self.returned, blocked, self.value
+                self.bound()
+                self.best_needs = self.needed[self.satisfied]
+            options = [c for c in self.candidates(blocked.ret)
+                       if self.fits_bound(*c)]
+            if len(options) > 1 or stack:
+                state = self.value, self.done & self.compared
+                if state in self.tried:
+                    options = []
+                self.tried.add(state)
+            if options:
+                stack.append((options, self.done, len(self.chain), self.value,
+                              self.returned, self.satisfied))
+            while stack and not stack[-1][0]:
+                stack.pop()
+            if not stack:
+                return False
+            options, self.done, length, self.value, self.returned, \
+                self.satisfied = stack[-1]
+            del self.chain[length:]
+            self.take(*options.pop())
+            self.steps += 1
+            if self.steps > STEPS_MOST:
+                return False
+
+    def explain(self, operations):
+        """The shortest that there is to say when run() was False."""
+        _, _, blocked, value = self.best
+        about = {value, blocked.value, blocked.found} - {None}
+        if self.best_needs is not blocked:
+            about |= {self.best_needs.value, self.best_needs.found} - {None}
+        shown = [o for o in operations if o is not blocked and
+                 (o.value in about and o.kind != 'read' or o.found in about)]
+        reads = [o for o in operations if o.kind == 'read' and o is not blocked
+                 and o.value in about]
+        shown += reads[:2] + reads[2:][-1:]
+        return Violation('not linearizable: after %s this fits nowhere:\n    %s'
+                         '\n  what else there is about these versions:' %
+                         (value, blocked),
+                         sorted(shown, key=lambda o: o.call)[:20])
+
+def two_owners(operations):
+    """An epoch has one owner, and one claim."""
+    claims = {}
+    for o in operations:
+        for value in (o.value if o.ret != NEVER else None, o.found):
+            if not value or value == '-':
+                continue
+            node, epoch, _ = parse(value)
+            if not node:
+                continue
+            other, value_there = claims.setdefault(epoch, (o, value))
+            if value_there != value:
+                yield Violation('epoch %d has two owners: %s and %s' %
+                                (epoch, value_there, value), [other, o])
+                return
+
+def twice(operations):
+    """One version is replaced once, one claim locked once."""
+    over = {}
+    for o in operations:
+        if o.ret != NEVER and o.kind in ('swap', 'lock') and \
+                (o.found or o.value):
+            key = o.found or o.kind + o.value
+            if key in over:
+                yield Violation('%s was %s twice' % (
+                    o.found or o.value,
+                    'replaced' if o.found else 'locked'), [over[key], o])
+                return
+            over[key] = o
+
+def came_back(operations):
+    """Who has seen an epoch sees no lower one later; nor a release undone."""
+    last = None
+    points = sorted((o for o in operations if o.ret != NEVER and o.value),
+                    key=lambda o: o.ret)
+    highest = []
+    for o in points:
+        if not highest or order(o.value) > order(highest[-1].value):
+            highest.append(o)
+    at = 0
+    for o in sorted(points, key=lambda o: o.call):
+        while at < len(highest) and highest[at].ret < o.call:
+            last = highest[at]
+            at += 1
+        if last and order(o.value) < order(last.value):
+            yield Violation('%s came back after %s' % (o.value, last.value),
+                            [last, o])
+            return
+
+def rejected_happened(operations, rejected):
+    """A value that only a rejected write can have made."""
+    made = {o.value for o in operations if o.kind != 'read'}
+    for r in rejected:
+        if parse(r.value)[2] and r.value not in made:
+            for o in operations:
+                if r.value in (o.value, o.found):
+                    yield Violation('a rejected write has happened', [r, o])
+                    return
+
+def check_record(operations, rejected=(), first='-'):
+    """The violations of one record's history, the plainest first, and the order
+    in which everything happened: pairs of an operation and the value after it."""
+    search = Search(operations, first, False)
+    found = [v for check in (twice(operations), two_owners(operations),
+                             rejected_happened(operations, rejected),
+                             came_back(operations)) for v in check]
+    linearizable = search.run()
+    if not linearizable and not found:
+        search = Search(operations, first)
+        linearizable = search.run()
+    if not linearizable:
+        found.append(search.explain(operations))
+        search.chain = search.chain[:search.best[0]]
+    return found, search.chain
+
+class Run:
+    """A daemon's life. alive: from when to when it has said, in all, that its
+    node has authority. no_write_after: when that was over at the latest, by the
+    renewals that the store had."""
+
+    def __init__(self, node, alive=None, began=0, ended=NEVER,
+                 no_write_after=NEVER):
+        self.node, self.alive, self.began, self.ended = node, alive, began, ended
+        self.no_write_after = no_write_after
+
+def authority(renewals, ttl, served):
+    """When it ended at the latest, by the times at which RENEWALS came to the
+    store. A renewal that came when it was over revives nothing. Those until
+    SERVED may have been tries to acquire the lease."""
+    end = None
+    for at in sorted(renewals):
+        if end is not None and at > end and at > served:
+            break
+        end = max(end or 0, at + ttl)
+    return NEVER if end is None else end
+
+def robbed(operations, chain, runs, first='-'):
+    """Nothing is taken from a node that is alive all the while. What flock took
+    over is a guess if there was a release that may have happened before."""
+    after = first
+    for o, value in chain:
+        before, after = after, value
+        node, robber = parse(before)[0], parse(after)[0]
+        if not node or not robber or node == robber or o.ret == NEVER:
+            continue
+        if o.kind == 'lock' and any(
+                r.ret == NEVER and r.call < o.ret and r.node == node and
+                parse(r.after(before) or before)[0] == '' for r in operations):
+            continue
+        for run in runs:
+            if run.node == node and run.alive and \
+                    run.alive[0] < o.call and o.ret < run.alive[1]:
+                yield Violation(
+                    'taken from %s, which had authority from %.6f to %.6f' %
+                    (node, run.alive[0] / 1e9, run.alive[1] / 1e9), [o])
+
+def without_authority(operations, runs):
+    """Nothing is written for a node whose lease is over."""
+    for o in operations:
+        if o.kind != 'swap' or o.ret == NEVER or not o.node:
+            continue
+        for run in runs:
+            if run.node == o.node and run.began <= o.call and \
+                    o.ret <= run.ended and o.call > run.no_write_after:
+                yield Violation(
+                    'written for %s, whose authority was over at %.6f' %
+                    (o.node, run.no_write_after / 1e9), [o])
