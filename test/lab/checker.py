@@ -16,13 +16,13 @@ never go back, the value never goes beyond what the operations that have returne
 still need.
 
 At first, states that differ only in which of the unknown operations are used up
-count as one. A history that fails so is searched again without that, as far as
+count as one. A history that fails so can be searched again without that, as far as
 STEPS_MOST.
 """
 import collections
 
 NEVER = float('inf')
-STEPS_MOST = 200_000
+STEPS_MOST = 50_000
 
 def parse(value):
     """NODE, EPOCH, TAG"""
@@ -45,6 +45,7 @@ class Operation:
                  who=''):
         self.kind, self.call, self.ret = kind, call, ret
         self.value, self.found, self.node, self.who = value, found, node, who
+        self.bit = 0 # in a Search
 
     def after(self, value):
         """The value after it, or None: it does not fit."""
@@ -85,8 +86,9 @@ class Operation:
             self.who, what)
 
 class Violation:
-    def __init__(self, text, operations=()):
+    def __init__(self, text, operations=(), suspicion=False):
         self.text, self.operations = text, list(operations)
+        self.suspicion = suspicion
 
     def __str__(self):
         return '\n    '.join([self.text] + [str(o) for o in self.operations])
@@ -99,7 +101,8 @@ class Search:
         self.returns = sorted((o for o in operations if o.ret != NEVER),
                               key=lambda o: o.ret)
         self.needed = sorted(self.returns, key=lambda o: o.needs())
-        self.number = {id(o): n for n, o in enumerate(operations)}
+        for n, o in enumerate(operations):
+            o.bit = 1 << n
         for o in sorted(operations, key=lambda o: o.call):
             if o.kind == 'read':
                 self.reads[o.value].append(o)
@@ -112,7 +115,7 @@ class Search:
                 self.fits['lock'].append(o)
             else:
                 self.fits[o.node, ''].append(o)
-        self.compared = sum(1 << n for n, o in enumerate(operations)
+        self.compared = sum(o.bit for o in operations
                             if whole or o.ret != NEVER)
         self.done = 0       # a bit for each operation
         self.chain = []     # of (operation, value after it)
@@ -123,7 +126,7 @@ class Search:
         self.tried = set()
 
     def is_done(self, o):
-        return self.done >> self.number[id(o)] & 1
+        return self.done & o.bit
 
     def limit(self):
         """The first return that is missing."""
@@ -144,7 +147,7 @@ class Search:
         return self.needed[self.satisfied].needs()
 
     def take(self, o, value):
-        self.done |= 1 << self.number[id(o)]
+        self.done |= o.bit
         self.chain.append((o, value))
         self.value = value
 
@@ -177,11 +180,11 @@ class Search:
 
     def fits_bound(self, o, value):
         """Nothing that is missing is left behind by it."""
-        self.done |= 1 << self.number[id(o)]
+        self.done |= o.bit
         satisfied = self.satisfied
         fits = order(value) <= self.bound()
         self.satisfied = satisfied
-        self.done &= ~(1 << self.number[id(o)])
+        self.done &= ~o.bit
         return fits
 
     def run(self):
@@ -232,7 +235,7 @@ class Search:
         return Violation('not linearizable: after %s this fits nowhere:\n    %s'
                          '\n  what else there is about these versions:' %
                          (value, blocked),
-                         sorted(shown, key=lambda o: o.call)[:20])
+                         sorted(shown, key=lambda o: o.call)[:20], True)
 
 def two_owners(operations):
     """An epoch has one owner, and one claim."""
@@ -293,15 +296,16 @@ def rejected_happened(operations, rejected):
                     yield Violation('a rejected write has happened', [r, o])
                     return
 
-def check_record(operations, rejected=(), first='-'):
+def check_record(operations, rejected=(), first='-', whole=True):
     """The violations of one record's history, the plainest first, and the order
-    in which everything happened: pairs of an operation and the value after it."""
+    in which everything happened: pairs of an operation and the value after it.
+    Not WHOLE: "not linearizable" is only a suspicion."""
     search = Search(operations, first, False)
     found = [v for check in (twice(operations), two_owners(operations),
                              rejected_happened(operations, rejected),
                              came_back(operations)) for v in check]
     linearizable = search.run()
-    if not linearizable and not found:
+    if not linearizable and not found and whole:
         search = Search(operations, first)
         linearizable = search.run()
     if not linearizable:

@@ -43,8 +43,12 @@ Exit status 0: all is well; 1: it is not, and the logs are kept; 2: usage."""
 class Interrupted(Exception):
     pass
 
-def on_signal(number, frame):
+def interrupt(number, frame):
     raise Interrupted(signal.Signals(number).name)
+
+def on_signals(what):
+    for name in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+        signal.signal(name, what)
 
 def usage():
     names = sorted(os.path.basename(p)[:-len('.patch')]
@@ -120,7 +124,7 @@ class Lab:
         self.counts = collections.Counter()
         self.lock = threading.Lock() # of the counts
         self.troubles, self.gateway_is_ours, self.dir = [], False, None
-        self.id, self.subnet = os.getpid() % 100000, random.randrange(1, 255)
+        self.id, self.subnet = os.getpid(), random.randrange(1, 255)
 
     def start(self, command, **named):
         return subprocess.Popen(command, stdin=subprocess.DEVNULL,
@@ -169,7 +173,8 @@ class Lab:
         self.celldfs = os.path.join(tree, 'build/celldfs')
 
     def begin(self):
-        self.dir = tempfile.mkdtemp(prefix='celldfs-lab.')
+        nodes.sweep()
+        self.dir = tempfile.mkdtemp(prefix='celldfs-lab.%d.' % self.id)
         os.mkdir(os.path.join(self.dir, 'clients'))
         if self.options.sabotage:
             print('lab: building without: ' + self.options.sabotage, flush=True)
@@ -374,12 +379,13 @@ def experiment(lab):
         lab.begin()
         lab.watch()
     finally:
-        for name in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
-            signal.signal(name, signal.SIG_IGN)
+        on_signals(signal.SIG_IGN)
         lab.end()
+        on_signals(interrupt)
     if lab.troubles:
         raise Trouble('; '.join(lab.troubles))
     violations = lab.judge()
+    violations.sort(key=lambda v: len(v[1].operations))
     for cell, violation in violations[:5]:
         print('\nVIOLATION in %s: %s' % (cell, violation))
     if violations:
@@ -390,19 +396,22 @@ def main():
     found = options()
     if os.geteuid() != 0:
         sys.exit('lab: network namespaces need root')
-    for name in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
-        signal.signal(name, on_signal)
+    on_signals(interrupt)
     print('lab: seed %d, %g s, %d mounts, %d clients' % (
         found.seed, found.minutes * 60, found.mounts, found.clients), flush=True)
-    lab, status = Lab(found), 1
+    lab, status, keep = Lab(found), 1, True
     try:
         status = experiment(lab)
-    except (Trouble, Interrupted, subprocess.CalledProcessError) as e:
-        print('lab: %s' % (e or type(e).__name__))
+        keep = status != 0
+    except Interrupted as e:
+        keep = False
+        print('lab: ended by %s' % e)
+    except (Trouble, OSError, subprocess.CalledProcessError) as e:
+        print('lab: %s' % e)
     finally:
-        keep = found.keep or (status != 0 and lab.dir)
-        lab.remove(keep)
-        if keep:
+        on_signals(signal.SIG_IGN)
+        lab.remove(keep or found.keep)
+        if lab.dir and (keep or found.keep):
             print('lab: the logs are in ' + lab.dir)
     print('lab: again: scripts/lab --seed %d --minutes %g --mounts %d '
           '--clients %d --cells %d%s' % (

@@ -1,13 +1,14 @@
 """nodes: the mounts of the lab, each a node of the fleet in a network namespace of
 its own, with a proxy on the only cable that leads out of it. See test/s3/proxy.
 """
-import collections, ctypes, json, os, signal, subprocess, threading, time
+import collections, ctypes, json, os, re, signal, subprocess, threading, time
 import schedule
 from checker import NEVER
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 TTL_MS = 3000
+NETNS = '/run/netns'
 START_LIMIT_S = 30
 STOP_LIMIT_S = 20
 STARTS_MOST = 5
@@ -23,6 +24,23 @@ def boot_ns():
 def run(*command):
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL,
                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+def quietly(*command):
+    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
+
+def sweep():
+    """What a lab has left that was killed itself; its processes died with it."""
+    with open('/proc/mounts') as f:
+        places = [line.split(' ')[1] for line in f]
+    for place in places:
+        found = re.search(r'/celldfs-lab[.]([0-9]+)[.][^/]*/n[0-9]+$', place)
+        if found and not os.path.exists('/proc/' + found[1]):
+            quietly('fusermount3', '-uz', place)
+    for name in os.listdir(NETNS) if os.path.isdir(NETNS) else ():
+        found = re.fullmatch('cl([0-9]+)-n[0-9]+', name)
+        if found and not os.path.exists('/proc/' + found[1]):
+            quietly('ip', 'netns', 'del', name)
 
 class Trouble(Exception):
     """The lab itself fails: nothing is said about celldfs."""
@@ -52,9 +70,7 @@ class Network:
         run('ip', 'link', 'set', self.cable, 'down')
 
     def remove(self):
-        subprocess.run(['ip', 'netns', 'del', self.name],
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+        quietly('ip', 'netns', 'del', self.name)
 
 class Node:
     def __init__(self, lab, number):
@@ -130,7 +146,7 @@ class Node:
                            no_proxy=self.network.host)
         self.starts.append([boot_ns(), None, None])
         self.daemon = self.lab.start(
-            ['nsenter', '--net=/run/netns/' + self.network.name,
+            ['nsenter', '--net=%s/%s' % (NETNS, self.network.name),
              self.lab.celldfs, self.lab.store, self.path, '-f', '-o',
              'node=%s,ttl-ms=%d,allow-http,log=%s' % (self.name, TTL_MS,
                                                       self.log)],
@@ -158,9 +174,7 @@ class Node:
         return True
 
     def detach(self):
-        subprocess.run(['fusermount3', '-uz', self.path],
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+        quietly('fusermount3', '-uz', self.path)
 
     def kill(self):
         self.starts[-1][2] = self.starts[-1][2] or boot_ns()

@@ -1,6 +1,5 @@
 """The checker finds what it must find, and nothing else."""
-import random, sys, unittest
-sys.dont_write_bytecode = True
+import random, unittest
 from checker import NEVER, Operation, Run, authority, check_record, robbed, \
     without_authority
 
