@@ -2,10 +2,11 @@
  *
  *	lab_client MOUNT NODE LOG NAME SEED CELLS BEGAN_NS PACE_MS
  *
- * Goes on until SIGTERM: reads a cell, claims it, renews, releases, locks
- * it, as its random numbers say. The cells are c0 and so on, and one that
- *nobody has had before, each 2 s after BEGAN_NS another. PACE_MS: so long it
- *waits between two of them, on the average.
+ * Goes on until SIGTERM: reads a cell, claims it, renews, releases, locks it,
+ * as its random numbers say. The cells are c0 and so on (guards are armed by
+ * path for the first two), and one that nobody has had before, each 2 s after
+ * BEGAN_NS another. PACE_MS: so long it waits between two of them, on the
+ * average.
  *
  * LOG gets a line when something begins and one when it has ended; times are of
  * CLOCK_BOOTTIME, in ns. A record is "NODE/EPOCH/TAG", "-" if there is none:
@@ -277,12 +278,15 @@ static void by_descriptor(const char *path, const char *cell)
 	close(fd);
 }
 
+/* By the guard of another, what was decided on this version would go over that
+ * other's: the longer between arming and writing the more likely, and the
+ * higher the epoch the less anything else is in the way. */
 static void by_path(const char *path, const char *cell)
 {
 	int64_t call_ns = now_ns();
 	struct record found, wanted;
 	char etag[TEXT_SIZE];
-	bool release = false;
+	bool release;
 	ssize_t len = -1;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
@@ -295,12 +299,13 @@ static void by_path(const char *path, const char *cell)
 		return;
 	if (setxattr(path, "user.celld.if-match", etag, (size_t)len, 0) != 0)
 		return;
-	sleep_ms(below(5));
+	sleep_ms(below(100));
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
-	wanted = next(&found, release);
-	if (swap(fd, cell, "armed", &found, &wanted) && !release)
+	wanted = next(&found, false);
+	wanted.epoch += below(50);
+	if (swap(fd, cell, "armed", &found, &wanted))
 		hold(cell, &wanted);
 	close(fd);
 }
@@ -345,6 +350,7 @@ static void once(void)
 	char path[TEXT_SIZE], cell[32];
 	struct record found;
 	unsigned what = below(100);
+	bool by_guard = what >= 65 && what < 80;
 	int64_t call_ns = now_ns();
 	int fd;
 
@@ -352,11 +358,12 @@ static void once(void)
 		snprintf(cell, sizeof(cell), "y%" PRId64,
 			 (call_ns - began_ns) / YOUNG_NS);
 	else
-		snprintf(cell, sizeof(cell), "c%u", below((unsigned)cells));
+		snprintf(cell, sizeof(cell), "c%u",
+			 below(by_guard && cells > 2 ? 2 : (unsigned)cells));
 	snprintf(path, sizeof(path), "%s/cells/%s/own", mount, cell);
 	if (what < 65) {
 		by_descriptor(path, cell);
-	} else if (what < 80) {
+	} else if (by_guard) {
 		by_path(path, cell);
 	} else if (what < 92) {
 		by_lock(path, cell);
