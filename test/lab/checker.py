@@ -15,14 +15,15 @@ nothing; operations that cannot be told apart are tried once; and since epochs
 never go back, the value never goes beyond what the operations that have returned
 still need.
 
-At first, states that differ only in which of the unknown operations are used up
-count as one. A history that fails so can be searched again without that, as far as
-STEPS_MOST.
+A state is the value and what has been done. Of operations whose outcome is unknown
+those that name the version they replace need not be compared: that version never
+comes again. Of flock's, which fit any version, it counts only how many of a node
+are used up, and where some have led nowhere more of them do not either.
 """
-import collections
+import collections, operator
 
 NEVER = float('inf')
-STEPS_MOST = 50_000
+STEPS_MOST = 200_000 # and then it is undecided, which is no success
 
 def parse(value):
     """NODE, EPOCH, TAG"""
@@ -75,6 +76,11 @@ class Operation:
         return self.kind, self.found, self.value, self.node, \
             None if self.ret == NEVER else id(self)
 
+    def of_any(self):
+        """Whose it is if it fits any version."""
+        if self.ret == NEVER and not self.value and not self.found:
+            return self.kind, self.node
+
     def __str__(self):
         what = {'read': 'read %s' % self.value,
                 'swap': 'wrote %s over %s' % (self.value, self.found),
@@ -86,15 +92,14 @@ class Operation:
             self.who, what)
 
 class Violation:
-    def __init__(self, text, operations=(), suspicion=False):
+    def __init__(self, text, operations=()):
         self.text, self.operations = text, list(operations)
-        self.suspicion = suspicion
 
     def __str__(self):
         return '\n    '.join([self.text] + [str(o) for o in self.operations])
 
 class Search:
-    def __init__(self, operations, first='-', whole=True):
+    def __init__(self, operations, first='-'):
         self.value, self.steps = first, 0
         self.reads = collections.defaultdict(list)
         self.fits = collections.defaultdict(list) # by what they go by
@@ -115,15 +120,17 @@ class Search:
                 self.fits['lock'].append(o)
             else:
                 self.fits[o.node, ''].append(o)
-        self.compared = sum(o.bit for o in operations
-                            if whole or o.ret != NEVER)
+        self.compared = sum(o.bit for o in self.returns)
+        kinds = sorted({o.of_any() for o in operations} - {None})
+        self.any = {kind: n for n, kind in enumerate(kinds)}
+        self.used = (0,) * len(kinds)
         self.done = 0       # a bit for each operation
         self.chain = []     # of (operation, value after it)
         self.returned = 0   # all of self.returns before this are done
         self.satisfied = 0  # and all of self.needed before that
         self.best = 0, 0, None, first
         self.best_needs = None
-        self.tried = set()
+        self.tried = collections.defaultdict(list)
 
     def is_done(self, o):
         return self.done & o.bit
@@ -148,6 +155,9 @@ class Search:
 
     def take(self, o, value):
         self.done |= o.bit
+        if o.of_any():
+            n = self.any[o.of_any()]
+            self.used = self.used[:n] + (self.used[n] + 1,) + self.used[n + 1:]
         self.chain.append((o, value))
         self.value = value
 
@@ -175,8 +185,10 @@ class Search:
                     continue
                 alike.add(o.alike())
                 found.append((o, value))
-        # the last is tried first: what has returned, the earliest of them
-        return sorted(found, key=lambda f: f[0].ret, reverse=True)
+        # the last is tried first: what has returned, the earliest of them; then
+        # what fits here and nowhere else
+        return sorted(found, key=lambda f: (f[0].ret, not f[0].value and
+                                            not f[0].found), reverse=True)
 
     def fits_bound(self, o, value):
         """Nothing that is missing is left behind by it."""
@@ -201,20 +213,20 @@ class Search:
                 self.best_needs = self.needed[self.satisfied]
             options = [c for c in self.candidates(blocked.ret)
                        if self.fits_bound(*c)]
-            if len(options) > 1 or stack:
-                state = self.value, self.done & self.compared
-                if state in self.tried:
-                    options = []
-                self.tried.add(state)
+            tried = self.tried[self.value, self.done & self.compared]
+            if any(all(map(operator.le, before, self.used)) for before in tried):
+                options = []
+            else:
+                tried.append(self.used)
             if options:
                 stack.append((options, self.done, len(self.chain), self.value,
-                              self.returned, self.satisfied))
+                              self.returned, self.satisfied, self.used))
             while stack and not stack[-1][0]:
                 stack.pop()
             if not stack:
                 return False
             options, self.done, length, self.value, self.returned, \
-                self.satisfied = stack[-1]
+                self.satisfied, self.used = stack[-1]
             del self.chain[length:]
             self.take(*options.pop())
             self.steps += 1
@@ -235,7 +247,7 @@ class Search:
         return Violation('not linearizable: after %s this fits nowhere:\n    %s'
                          '\n  what else there is about these versions:' %
                          (value, blocked),
-                         sorted(shown, key=lambda o: o.call)[:20], True)
+                         sorted(shown, key=lambda o: o.call)[:20])
 
 def two_owners(operations):
     """An epoch has one owner, and one claim."""
@@ -296,19 +308,14 @@ def rejected_happened(operations, rejected):
                     yield Violation('a rejected write has happened', [r, o])
                     return
 
-def check_record(operations, rejected=(), first='-', whole=True):
+def check_record(operations, rejected=(), first='-'):
     """The violations of one record's history, the plainest first, and the order
-    in which everything happened: pairs of an operation and the value after it.
-    Not WHOLE: "not linearizable" is only a suspicion."""
-    search = Search(operations, first, False)
+    in which everything happened: pairs of an operation and the value after it."""
+    search = Search(operations, first)
     found = [v for check in (twice(operations), two_owners(operations),
                              rejected_happened(operations, rejected),
                              came_back(operations)) for v in check]
-    linearizable = search.run()
-    if not linearizable and not found and whole:
-        search = Search(operations, first)
-        linearizable = search.run()
-    if not linearizable:
+    if not search.run():
         found.append(search.explain(operations))
         search.chain = search.chain[:search.best[0]]
     return found, search.chain

@@ -124,15 +124,11 @@ def lives(node, starts, renewals_ns, ttl_ms, holds):
 
 def check(history, runs):
     """Pairs of a cell and its violation, and how often a cell was taken from
-    another node. What is only suspected is searched to the end if nothing else
-    was found."""
-    found, suspected, takeovers = [], [], 0
+    another node."""
+    found, takeovers = [], 0
     for cell in sorted(history.cells):
         operations = history.cells[cell]
-        rejected = history.rejected[cell]
-        violations, chain = check_record(operations, rejected, whole=False)
-        if len(violations) == 1 and violations[0].suspicion:
-            suspected.append((cell, violations.pop()))
+        violations, chain = check_record(operations, history.rejected[cell])
         violations += robbed(operations, chain, runs)
         violations += without_authority(operations, runs)
         found += [(cell, v) for v in violations]
@@ -141,9 +137,4 @@ def check(history, runs):
             after = parse(value)[0]
             takeovers += bool(node and after and node != after)
             node = after
-    if found:
-        return found + suspected, takeovers
-    for cell, _ in suspected:
-        found += [(cell, v) for v in check_record(history.cells[cell],
-                                                  history.rejected[cell])[0]]
     return found, takeovers

@@ -30,7 +30,7 @@ gateway if none runs.
   --minutes N     may be a fraction (1)
   --mounts N      (4)
   --clients N     (200)
-  --cells N       that are fought for, beside new ones (16)
+  --cells N       that are fought for, beside new ones; no fewer than mounts (16)
   --attempts N    fail if fewer swaps reached the store, unless the machine was
                   busy with something else before
   --keep          keep the logs, not only after a failure
@@ -38,7 +38,10 @@ gateway if none runs.
                   that is found out; NAME is one of
                   %s
 
-Exit status 0: all is well; 1: it is not, and the logs are kept; 2: usage."""
+Exit status 0: all is well; 1: it is not, and the logs are kept; 2: usage; 77: not
+root."""
+
+SKIPPED = 77
 
 class Interrupted(Exception):
     pass
@@ -70,7 +73,7 @@ def options():
         print(usage())
         sys.exit(0)
     if found.minutes <= 0 or not 1 <= found.mounts <= 60 or \
-            found.clients < 1 or found.cells < 1:
+            found.clients < 1 or found.cells < found.mounts:
         parser.error('out of range')
     if found.sabotage and not os.path.exists(patch_of(found.sabotage)):
         parser.error('no such sabotage: ' + found.sabotage)
@@ -104,6 +107,7 @@ class Client:
              self.node.name, os.path.join(self.lab.dir, 'clients', '%s.%s.log' %
                                           (self.node.name, name)),
              name, str(seed.getrandbits(62)), str(self.lab.options.cells),
+             str(self.node.number), str(len(self.lab.nodes)),
              str(self.lab.began), str(self.lab.pace_ms)],
             stdin=subprocess.DEVNULL, close_fds=False)
         self.lives += 1
@@ -394,8 +398,9 @@ def experiment(lab):
 
 def main():
     found = options()
-    if os.geteuid() != 0:
-        sys.exit('lab: network namespaces need root')
+    if os.geteuid() != 0 or not all(map(shutil.which, ('ip', 'nsenter'))):
+        print('lab: skipped: network namespaces need root, ip and nsenter')
+        return SKIPPED
     on_signals(interrupt)
     print('lab: seed %d, %g s, %d mounts, %d clients' % (
         found.seed, found.minutes * 60, found.mounts, found.clients), flush=True)

@@ -135,6 +135,23 @@ class Records(unittest.TestCase):
         self.fails(read(0.1, 0.2, 'a/1/'), lock(1, NEVER, 'a'), unlock(1, 'a'))
         self.fails(lock(1, NEVER, 'a'), unlock(1, 'a'), read(3, 4, 'b/1/'))
 
+    def test_a_lock_that_is_needed_later(self):
+        self.holds(lock(1, NEVER, 'a'), swap(1, NEVER, '-', 'a/1/'),
+                   unlock(1, 'a'), read(2, 3, 'a/1/'), read(4, 5, '/1/'),
+                   read(6, 7, 'a/2/'))
+
+    def test_many_that_are_unknown(self):
+        """That takes no longer than it must, whether it holds or not."""
+        operations = []
+        for n in range(1, 150):
+            node = 'ab'[n % 2]
+            operations += [lock(8 * n, NEVER, node), unlock(8 * n, node)]
+            if n % 3:
+                operations.append(read(8 * n + 1, 8 * n + 2, '%s/%d/' % (node, n)))
+            operations.append(read(8 * n + 3, 8 * n + 4, '/%d/' % n))
+        self.holds(*operations)
+        self.fails(*operations, read(2000, 2001, 'c/150/'))
+
     def test_random_histories_of_a_register(self):
         """What a register did is linearizable; with one read turned into that
         of a version long gone it is not."""

@@ -1,23 +1,27 @@
 /* lab_client: one of the hundreds of programs of scripts/lab.
  *
- *	lab_client MOUNT NODE LOG NAME SEED CELLS BEGAN_NS PACE_MS
+ *	lab_client MOUNT NODE LOG NAME SEED CELLS HOME STEP BEGAN_NS PACE_MS
  *
  * Goes on until SIGTERM: reads a cell, claims it, renews, releases, locks it,
- * as its random numbers say. The cells are c0 and so on (guards are armed by
- * path for the first two), and one that nobody has had before, each 2 s after
- * BEGAN_NS another. PACE_MS: so long it waits between two of them, on the
- * average.
+ * as its random numbers say. The cells are c0 to CELLS - 1, and one that nobody
+ * has had before, each 2 s after BEGAN_NS another. Two times in three it is one
+ * of those that its node is at home in, from HOME on each STEP-th: then most of
+ * what is read is worth a write. Guards are armed by path for the first two of
+ * them. PACE_MS: so long it waits between two cells, on the average.
  *
  * LOG gets a line when something begins and one when it has ended; times are of
  * CLOCK_BOOTTIME, in ns. A record is "NODE/EPOCH/TAG", "-" if there is none:
  *
  *	r CALL RETURN CELL RECORD	a read
- *	w ID CALL CELL WAY FOUND NEW	a write of NEW that was decided on
- *FOUND; WAY is fd, armed or create W ID RETURN ERRNO		0: applied l ID
- *CALL CELL			flock L ID RETURN ERRNO RECORD	"?": it was not
- *read u ID CALL			LOCK_UN, or close U ID RETURN h CALL
- *CELL RECORD UNTIL	the mount says that its node has authority until then,
- *and we have RECORD
+ *	w ID CALL CELL WAY FOUND NEW	a write of NEW, decided on FOUND,
+ *					by WAY: fd, armed or create
+ *	W ID RETURN ERRNO		0: applied
+ *	l ID CALL CELL			flock
+ *	L ID RETURN ERRNO RECORD	"?": it was not read
+ *	u ID CALL			LOCK_UN, or close
+ *	U ID RETURN
+ *	h CALL RETURN CELL RECORD UNTIL	so long the mount says that its node
+ *					has authority
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +50,7 @@ struct record {
 };
 
 static const char *mount, *node, *name;
-static int log_fd, cells, pace_ms;
+static int log_fd, cells, home, step, pace_ms;
 static int64_t began_ns;
 static unsigned long ids;
 static uint64_t state;
@@ -299,7 +303,7 @@ static void by_path(const char *path, const char *cell)
 		return;
 	if (setxattr(path, "user.celld.if-match", etag, (size_t)len, 0) != 0)
 		return;
-	sleep_ms(below(100));
+	sleep_ms(below(500));
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
@@ -352,14 +356,19 @@ static void once(void)
 	unsigned what = below(100);
 	bool by_guard = what >= 65 && what < 80;
 	int64_t call_ns = now_ns();
-	int fd;
+	int fd, number;
 
-	if (chance(8))
+	if (by_guard)
+		number = home + step * (int)below(2);
+	else if (chance(66))
+		number = home + step * (int)below((unsigned)(cells / step));
+	else
+		number = (int)below((unsigned)cells);
+	if (!by_guard && chance(8))
 		snprintf(cell, sizeof(cell), "y%" PRId64,
 			 (call_ns - began_ns) / YOUNG_NS);
 	else
-		snprintf(cell, sizeof(cell), "c%u",
-			 below(by_guard && cells > 2 ? 2 : (unsigned)cells));
+		snprintf(cell, sizeof(cell), "c%d", number % cells);
 	snprintf(path, sizeof(path), "%s/cells/%s/own", mount, cell);
 	if (what < 65) {
 		by_descriptor(path, cell);
@@ -393,9 +402,9 @@ int main(int argc, char **argv)
 	struct sigaction term = {.sa_handler = on_term, .sa_flags = SA_RESTART};
 	pid_t parent = getppid();
 
-	if (argc != 9) {
-		fputs("usage: lab_client MOUNT NODE LOG NAME SEED CELLS "
-		      "BEGAN_NS PACE_MS\n",
+	if (argc != 11) {
+		fputs("usage: lab_client MOUNT NODE LOG NAME SEED CELLS HOME "
+		      "STEP BEGAN_NS PACE_MS\n",
 		      stderr);
 		return 100;
 	}
@@ -404,8 +413,10 @@ int main(int argc, char **argv)
 	name = argv[4];
 	state = strtoull(argv[5], NULL, 10) * 2 + 1;
 	cells = (int)strtol(argv[6], NULL, 10);
-	began_ns = strtoll(argv[7], NULL, 10);
-	pace_ms = (int)strtol(argv[8], NULL, 10);
+	home = (int)strtol(argv[7], NULL, 10);
+	step = (int)strtol(argv[8], NULL, 10);
+	began_ns = strtoll(argv[9], NULL, 10);
+	pace_ms = (int)strtol(argv[10], NULL, 10);
 	log_fd = open(argv[3], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 	if (log_fd < 0) {
 		perror(argv[3]);
