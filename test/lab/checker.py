@@ -18,11 +18,13 @@ still need.
 A state is the value and what has been done. Of operations whose outcome is unknown
 those that name the version they replace need not be compared: that version never
 comes again. Of flock's, which fit any version, it counts only how many of a node
-are used up, and where some have led nowhere more of them do not either.
+are used up, and where some have led nowhere more of them do not either; and no
+more than UNSEEN_MOST versions follow one another that nobody has seen.
 """
 import collections, operator
 
 NEVER = float('inf')
+UNSEEN_MOST = 6 # versions in a row that nobody has seen
 STEPS_MOST = 200_000 # and then it is undecided, which is no success
 
 def parse(value):
@@ -123,7 +125,8 @@ class Search:
         self.compared = sum(o.bit for o in self.returns)
         kinds = sorted({o.of_any() for o in operations} - {None})
         self.any = {kind: n for n, kind in enumerate(kinds)}
-        self.used = (0,) * len(kinds)
+        self.used = (0,) * (len(kinds) + 1) # and the last: unseen so far
+        self.seen = {v for o in operations for v in (o.value, o.found) if v}
         self.done = 0       # a bit for each operation
         self.chain = []     # of (operation, value after it)
         self.returned = 0   # all of self.returns before this are done
@@ -158,6 +161,8 @@ class Search:
         if o.of_any():
             n = self.any[o.of_any()]
             self.used = self.used[:n] + (self.used[n] + 1,) + self.used[n + 1:]
+        unseen = 0 if value in self.seen else self.used[-1] + 1
+        self.used = self.used[:-1] + (unseen,)
         self.chain.append((o, value))
         self.value = value
 
@@ -181,7 +186,8 @@ class Search:
                 if o.alike() in alike or self.is_done(o):
                     continue
                 value = o.after(self.value)
-                if value is None or order(value) < now:
+                if value is None or order(value) < now or (
+                        self.used[-1] >= UNSEEN_MOST and value not in self.seen):
                     continue
                 alike.add(o.alike())
                 found.append((o, value))
@@ -207,7 +213,7 @@ class Search:
             blocked = self.limit()
             if blocked is None:
                 return True
-            if len(self.chain) >= self.best[0]:
+            if self.returned >= self.best[1]:
                 self.best = len(self.chain), self.returned, blocked, self.value
                 self.bound()
                 self.best_needs = self.needed[self.satisfied]
