@@ -4,8 +4,8 @@
     docs FILE [OLD=NEW...]
 
 FILE is README.md, whose ```sh blocks are run, or a manual page, of which the
-displays in EXAMPLES are. One bash runs all of a document's, in order, with NEW in
-the place of OLD. None may fail.
+displays in EXAMPLES are, but for units of systemd. One bash runs all of a
+document's, in order, with NEW in the place of OLD. None may fail.
 
 A ```text block right after a block of README.md is all that this prints, and none
 is nothing. In it an ellipsis, with the hexadecimal digits before it, stands for
@@ -25,7 +25,8 @@ def blocks_of_readme(text):
 def blocks_of_manual(text):
     examples = re.search(r'^\.Sh EXAMPLES\n(.*?)^\.Sh ', text, re.M | re.S).group(1)
     for block in re.findall(r'^\.Bd -literal.*?\n(.*?)^\.Ed\n', examples, re.M | re.S):
-        yield block.replace('\\e', '\\'), None
+        if not block.startswith('['):
+            yield block.replace('\\e', '\\'), None
 
 def pattern(printed):
     lines = []
