@@ -60,8 +60,10 @@ class Network:
             'eth0', 'netns', name)
         run('ip', 'addr', 'add', self.host + '/30', 'dev', self.cable)
         self.up()
-        run('ip', '-n', name, 'addr', 'add', self.inside, 'dev', 'eth0')
-        run('ip', '-n', name, 'link', 'set', 'eth0', 'up')
+        # not by ip -n, which cannot where / is no mount point, in a chroot
+        enter = ('nsenter', f'--net={NETNS}/{name}', 'ip')
+        run(*enter, 'addr', 'add', self.inside, 'dev', 'eth0')
+        run(*enter, 'link', 'set', 'eth0', 'up')
 
     def up(self):
         run('ip', 'link', 'set', self.cable, 'up')

@@ -45,8 +45,10 @@ a_network() {
 	ip link add "$CABLE" type veth peer name eth0 netns "$NETNS"
 	ip addr add "$HOST/30" dev "$CABLE"
 	ip link set "$CABLE" up
-	ip -n "$NETNS" addr add "${net%.*}.$((${net##*.} + 2))/30" dev eth0
-	ip -n "$NETNS" link set eth0 up
+	# not by ip -n, which cannot where / is no mount point, in a chroot
+	set -- nsenter --net="/run/netns/$NETNS" ip
+	"$@" addr add "${net%.*}.$((${net##*.} + 2))/30" dev eth0
+	"$@" link set eth0 up
 	printf '#!/bin/sh\nexec nsenter --net=/run/netns/%s %s "$@"\n' \
 		"$NETNS" "$BUILD/celldfs" >"$DIR/inside"
 	chmod +x "$DIR/inside"
