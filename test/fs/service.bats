@@ -101,6 +101,7 @@ until_told() {
 # in_namespace COMMANDS: as root, where /usr/sbin holds our helpers.
 in_namespace() {
 	[ "$(id -u)" -eq 0 ] || skip "only root mounts with mount(8)"
+	unshare -m true 2>/dev/null || skip "no mount namespaces"
 	run --separate-stderr unshare -m env SCRIPTS="$SCRIPTS" \
 		BUILD="$BUILD" DIR="$DIR" bash -euc '
 		mount -t tmpfs -o mode=755 tmpfs /usr/sbin
