@@ -368,7 +368,8 @@ before_write() {
 	is "$status" 1
 	says "rejected"
 	is "$(record x)" "$(own b 4)"
-	# also if the other one's says the same
+	# also if the other one's says the same; S3 has one ETag for both
+	[ "$KIND" = sqlite ] || return 0
 	put cells/x/own.json "$(own a 5)"
 	BODY=$(own a 5)
 	before_write "$meanwhile" celldfs-release -m "$DIR/m" x 5
