@@ -78,12 +78,12 @@ is_renewing() {
 	is "$(puts "$1" "r['key'] == 'nodes/$1.json'" status | tail -n 1)" 200
 }
 
-eval "proxied_$(declare -f teardown)"
+eval "nodes_$(declare -f teardown)"
 
 teardown() {
 	local failed=0
 
-	proxied_teardown || failed=1
+	nodes_teardown || failed=1
 	[ -z "${KEY-}" ] || drop_key || failed=1
 	return $failed
 }
