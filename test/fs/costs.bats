@@ -469,3 +469,26 @@ fill() {
 	is "$(cost 'cat "$DIR/m1/.celldfs/peers"')" "1001 0 2"
 	is "$(wc -l <"$DIR/m1/.celldfs/peers")" 1001
 }
+
+# opcodes NAME WORD: how often the kernel has asked that, says -d.
+opcodes() { grep -c "opcode: $2 " "$DIR/$1.log" || true; }
+
+@test "a file that is read again and again costs one lookup each time, and no flush" {
+	mount_at m -d
+	put cells/x/own.json "$(own a 1)"
+	python3 - "$DIR/m/cells/x/own" <<-'PY'
+		import os, sys, time
+		for i in range(50):
+		    fd = os.open(sys.argv[1], os.O_RDONLY)
+		    os.read(fd, 100)
+		    os.close(fd)
+		    time.sleep(0.02) # the release comes after the close
+	PY
+	is "$(opcodes m OPEN)" 50
+	[ "$(opcodes m LOOKUP)" -ge 50 ]
+	[ "$(opcodes m LOOKUP)" -le 70 ] # a release may come late
+	is "$(opcodes m FLUSH)" 0
+	# what is written does say how that went
+	errno_of 'os.close(os.open(a[0], os.O_RDWR))' "$DIR/m/cells/x/own"
+	is "$(opcodes m FLUSH)" 1
+}
