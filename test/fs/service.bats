@@ -58,6 +58,24 @@ until_told() {
 	teardown_listener
 }
 
+@test "service: a mount that does not answer does not ping" {
+	local pings
+
+	listener
+	LD_PRELOAD=$TOOLS/unanswered.so UNANSWERED=$DIR/unanswered \
+		WATCHDOG_USEC=300000 mount_at m
+	until_told 2 WATCHDOG=1
+	touch "$DIR/unanswered"
+	sleep 0.5 # one may be on its way
+	pings=$(grep -c WATCHDOG "$DIR/told")
+	sleep 1
+	is "$(grep -c WATCHDOG "$DIR/told")" "$pings"
+	rm "$DIR/unanswered"
+	until_told $((pings + 2)) WATCHDOG=1
+	unmount m
+	teardown_listener
+}
+
 @test "service: no pings that nobody asked for, and no manager" {
 	listener
 	mount_at a
@@ -79,6 +97,7 @@ until_told() {
 		import os, socket
 		manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 		manager.bind(f"\0celldfs-test-{os.getppid()}")
+		manager.settimeout(20)
 		print(flush=True)
 		print(manager.recv(4096).decode(), flush=True)
 	PY
