@@ -241,6 +241,14 @@ static bool settle(struct put *put, enum outcome *outcome)
 	return false;
 }
 
+/* The store has said "not done" of an earlier try, and refuses this one. Should
+ * it have done it nevertheless, the record tells; if it cannot be read, the
+ * store's word stands. */
+static bool is_there(struct put *put)
+{
+	return read_back_once(put) == SETTLED_OURS;
+}
+
 /* How a write ends that may not or cannot be sent (again). */
 static enum outcome give_up(struct put *put, enum outcome outcome)
 {
@@ -298,7 +306,9 @@ enum outcome cas_put(struct store *store, const struct limits *limits,
 			break;
 		case OUTCOME_REJECTED:
 			if (!put.may_have_landed)
-				return OUTCOME_REJECTED;
+				return refused && is_there(&put)
+					       ? OUTCOME_OK
+					       : OUTCOME_REJECTED;
 			if (settle(&put, &outcome))
 				return outcome;
 			back_off(&put);

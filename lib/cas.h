@@ -6,9 +6,12 @@
  * 1. Every request of one cas_put(), and of those that go on with it, carries
  *    the same guard, the same bytes and the same attempt id.
  * 2. APPLIED is returned only on the store's word or when our attempt id was
- *    read back; REJECTED only when no request of ours can have landed.
+ *    read back; REJECTED only when no request of ours can have landed, if the
+ *    store's "not done" is true.
  * 3. Once a request may have landed, "not done" and "refused" answers to later
  *    ones are no proof: they are settled by reading back.
+ * 4. What a store has called "not done" and then refuses is read back once: if
+ *    it had done it nevertheless, that is APPLIED.
  */
 #ifndef CELLDFS_CAS_H
 #define CELLDFS_CAS_H

@@ -108,6 +108,9 @@ both() {
 @test "409 is a conflict: tried again, never EBUSY" {
 	mounted
 	both "0 0 2 0" 'PUT KEY answer 409 ConditionalRequestConflict x1'
+	# a gateway that has done it nevertheless
+	both "0 1 2 0" 'PUT KEY instead 409 ConditionalRequestConflict x1'
+	both "0 1 2 0" 'PUT KEY instead 503 SlowDown x1'
 	# the last one may still be on its way when time is up
 	both "E@(CANCELED|TIMEDOUT) 0 [3-9] 0" \
 		'PUT KEY answer 409 ConditionalRequestConflict'

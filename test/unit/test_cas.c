@@ -33,8 +33,9 @@ static int64_t tick(void)
  * a PUT   o honest   l applied if the guard holds, the answer is lost
  *         d dropped  y under way until L   n not done   r refused, 412
  *         x denied   f failed   t not sent in time   i stopped before it was
- * sent h dropped, and the answer is waited for   u as l, a senseless answer a
- * GET   G honest   W honest, but without an ETag   U failed   N not done
+ * sent h dropped, and the answer is waited for   u as l, a senseless answer
+ *         m applied if the guard holds, and called not done
+ * a GET   G honest   W honest, but without an ETag   U failed   N not done
  *       B too large   H no answer in time
  * then    L what was under way lands, if its guard holds by then
  *         C another node claims the next epoch   E the same, with our bytes
@@ -176,7 +177,7 @@ static enum outcome script_put(struct store *store, const struct limits *limits,
 			       char etag[ETAG_SIZE], struct answer *answer)
 {
 	struct script *script = (struct script *)store;
-	char step = take_step(script, limits, "oldynrxftihu");
+	char step = take_step(script, limits, "oldynrxftihum");
 	enum outcome outcome = OUTCOME_UNKNOWN;
 
 	CHECK_STR(key, KEY);
@@ -203,6 +204,10 @@ static enum outcome script_put(struct store *store, const struct limits *limits,
 		break;
 	case 'y':
 		script->under_way = true;
+		break;
+	case 'm':
+		apply(script);
+		outcome = OUTCOME_NOT_DONE;
 		break;
 	case 'n':
 		outcome = OUTCOME_NOT_DONE;
@@ -386,10 +391,17 @@ static const struct cas_case cases[] = {
 	/* not done: the same again */
 	IF("no", OUTCOME_OK, 2, 0, 1, ""),
 	IF("nno", OUTCOME_OK, 3, 0, 1, ""),
-	IF("nCo", OUTCOME_REJECTED, 2, 0, 0, ""),
+	IF("nCoG", OUTCOME_REJECTED, 2, 1, 0, ""),
+	IF("nCoU", OUTCOME_REJECTED, 2, 1, 0, ""),
 	IF("nx", OUTCOME_DENIED, 2, 0, 0, ""),
 	IF("|n*", OUTCOME_NOT_DONE, ANY, 0, 0, ""),
 	CREATE("no", OUTCOME_OK, 2, 0, 1, ""),
+	CREATE("nCoG", OUTCOME_REJECTED, 2, 1, 0, ""),
+
+	/* done, whatever the store says */
+	IF("moG", OUTCOME_OK, 2, 1, 1, ""),
+	IF("mnoG", OUTCOME_OK, 3, 1, 1, ""),
+	CREATE("moG", OUTCOME_OK, 2, 1, 1, ""),
 
 	/* not sent, and there is time */
 	IF("to", OUTCOME_OK, 2, 0, 1, ""),
