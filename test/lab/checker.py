@@ -18,14 +18,17 @@ still need.
 A state is the value and what has been done. Of operations whose outcome is unknown
 those that name the version they replace need not be compared: that version never
 comes again. Of flock's, which fit any version, it counts only how many of a node
-are used up, and where some have led nowhere more of them do not either; and no
-more than UNSEEN_MOST versions follow one another that nobody has seen.
+are used up, and where some have led nowhere more of them do not either.
+
+What would take too long is not searched: more than UNSEEN_MOST versions in a row
+that nobody has seen, more than STEPS_MOST steps. A record for which no order was
+found without that is undecided, which is no success, but no violation either.
 """
 import collections, operator
 
 NEVER = float('inf')
-UNSEEN_MOST = 6 # versions in a row that nobody has seen
-STEPS_MOST = 200_000 # and then it is undecided, which is no success
+UNSEEN_MOST = 6
+STEPS_MOST = 200_000
 
 def parse(value):
     """NODE, EPOCH, TAG"""
@@ -94,8 +97,11 @@ class Operation:
             self.who, what)
 
 class Violation:
-    def __init__(self, text, operations=()):
+    """certain: False, and it may be none; see what is not searched."""
+
+    def __init__(self, text, operations=(), certain=True):
         self.text, self.operations = text, list(operations)
+        self.certain = certain
 
     def __str__(self):
         return '\n    '.join([self.text] + [str(o) for o in self.operations])
@@ -133,6 +139,7 @@ class Search:
         self.satisfied = 0  # and all of self.needed before that
         self.best = 0, 0, None, first
         self.best_needs = None
+        self.decided = True
         self.tried = collections.defaultdict(list)
 
     def is_done(self, o):
@@ -186,8 +193,10 @@ class Search:
                 if o.alike() in alike or self.is_done(o):
                     continue
                 value = o.after(self.value)
-                if value is None or order(value) < now or (
-                        self.used[-1] >= UNSEEN_MOST and value not in self.seen):
+                if value is None or order(value) < now:
+                    continue
+                if self.used[-1] >= UNSEEN_MOST and value not in self.seen:
+                    self.decided = False
                     continue
                 alike.add(o.alike())
                 found.append((o, value))
@@ -206,7 +215,8 @@ class Search:
         return fits
 
     def run(self):
-        """True: linearizable, and self.chain is how."""
+        """True: linearizable, and self.chain is how. False: if self.decided, not;
+        else nothing is known."""
         stack = []
         while True:
             self.take_reads()
@@ -237,6 +247,7 @@ class Search:
             self.take(*options.pop())
             self.steps += 1
             if self.steps > STEPS_MOST:
+                self.decided = False
                 return False
 
     def explain(self, operations):
@@ -250,10 +261,12 @@ class Search:
         reads = [o for o in operations if o.kind == 'read' and o is not blocked
                  and o.value in about]
         shown += reads[:2] + reads[2:][-1:]
-        return Violation('not linearizable: after %s this fits nowhere:\n    %s'
-                         '\n  what else there is about these versions:' %
-                         (value, blocked),
-                         sorted(shown, key=lambda o: o.call)[:20])
+        return Violation('%s: after %s this fits nowhere:\n    %s'
+                         '\n  what else there is about these versions:' % (
+                             'not linearizable' if self.decided else
+                             'undecided, not all was tried', value, blocked),
+                         sorted(shown, key=lambda o: o.call)[:20],
+                         self.decided)
 
 def two_owners(operations):
     """An epoch has one owner, and one claim."""

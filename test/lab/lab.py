@@ -363,9 +363,10 @@ class Lab:
 def verdict(lab, violations):
     found = lab.options
     if found.sabotage:
-        print('lab: %s: %s' % (found.sabotage, 'caught' if violations else
+        caught = any(violation.certain for _, violation in violations)
+        print('lab: %s: %s' % (found.sabotage, 'caught' if caught else
                                'not found out'))
-        return 0 if violations else 1
+        return 0 if caught else 1
     if violations:
         return 1
     if found.attempts > lab.attempts():
@@ -391,9 +392,12 @@ def experiment(lab):
     violations = lab.judge()
     violations.sort(key=lambda v: len(v[1].operations))
     for cell, violation in violations[:5]:
-        print('\nVIOLATION in %s: %s' % (cell, violation))
+        print('\n%s in %s: %s' % ('VIOLATION' if violation.certain else
+                                  'UNDECIDED', cell, violation))
     if violations:
-        print('\nviolations: %d' % len(violations))
+        print('\nviolations: %d, undecided: %d' % (
+            sum(violation.certain for _, violation in violations),
+            sum(not violation.certain for _, violation in violations)))
     return verdict(lab, violations)
 
 def main():

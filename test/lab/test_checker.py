@@ -1,5 +1,7 @@
 """The checker finds what it must find, and nothing else."""
 import random, unittest
+from unittest import mock
+import checker
 from checker import NEVER, Operation, Run, authority, check_record, robbed, \
     without_authority
 
@@ -30,6 +32,17 @@ class Records(unittest.TestCase):
         self.holds(swap(1, 2, '-', 'a/1/x'), read(3, 4, 'a/1/x'),
                    swap(5, 6, 'a/1/x', '/1/y'), read(7, 8, '/1/y'),
                    swap(9, 10, '/1/y', 'b/2/z'), read(11, 12, 'b/2/z'))
+
+    def test_undecided(self):
+        """What the limits left out is not called a violation."""
+        history = [swap(1, 2, '-', 'a/1/x'), lock(3, NEVER, 'b'),
+                   unlock(3, 'b'), lock(3, NEVER, 'c'), read(9, 10, 'c/3/')]
+        self.holds(*history)
+        for limit in 'UNSEEN_MOST', 'STEPS_MOST':
+            with mock.patch.object(checker, limit, 0):
+                found = check_record(history, ())[0]
+            self.assertEqual([v.certain for v in found], [False])
+            self.assertIn('undecided', found[0].text)
 
     def test_nothing_happened(self):
         self.holds()
