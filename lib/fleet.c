@@ -77,3 +77,12 @@ void fleet_time_back(struct fleet_time *time, int64_t ms)
 	if (time->steps > 0)
 		time->since_step_ms -= ms;
 }
+
+int64_t fleet_halves_ms(const struct fleet_time *time)
+{
+	int64_t apart_ms = time->latest_ms - time->earliest_ms;
+
+	if (apart_ms <= FLEET_CLOSE_MS)
+		return INT64_MAX;
+	return 1000 - (time->earliest_ms + apart_ms / 2) % 1000;
+}

@@ -40,6 +40,7 @@
 
 #define FLEET_DRIFT_PPM 100
 #define FLEET_APART_MS	500
+#define FLEET_CLOSE_MS	100
 
 /* A store's clock at some instant, in ms since 1970. */
 struct fleet_time {
@@ -72,6 +73,11 @@ bool fleet_now(const struct fleet *fleet, int64_t boot_ms,
 /* TIME becomes what it was MS ago. What was stepped since was not known then:
  * since_step_ms is negative. */
 void fleet_time_back(struct fleet_time *time, int64_t ms);
+
+/* In how many ms, at most a second, an answer halves the bounds: then the middle
+ * between them, a whole second, turns out to be past or still ahead. INT64_MAX:
+ * they are within FLEET_CLOSE_MS already, nearer than answers come. */
+int64_t fleet_halves_ms(const struct fleet_time *time);
 
 /* How far two clocks that differ by FLEET_DRIFT_PPM can part within ELAPSED_MS,
  * rounded up. */

@@ -193,12 +193,13 @@ static bool is_nonsense(const struct lease_holder *holder, uint64_t expires_ms,
 }
 
 /* When to look at a living predecessor again: when its time is up, and before
- * to see whether somebody renews it. */
+ * to see whether somebody renews it, and what time it is. */
 static int64_t look_again(const struct lease_holder *holder,
 			  uint64_t expires_ms, const struct lease_now *now)
 {
-	int64_t poll_ms =
-		clamp(holder->config.ttl_ms / 6, POLL_LEAST_MS, POLL_MOST_MS);
+	int64_t ttl_ms = holder->config.ttl_ms;
+	int64_t poll_ms = least(clamp(ttl_ms / 6, POLL_LEAST_MS, POLL_MOST_MS),
+				fleet_halves_ms(&now->fleet));
 	int64_t left_ms = (int64_t)expires_ms - now->fleet.earliest_ms +
 			  (int64_t)holder->config.skew_ms;
 

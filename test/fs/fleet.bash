@@ -71,7 +71,7 @@ serves() {
 says() {
 	local tries
 
-	for ((tries = 0; tries < 500; tries++)); do
+	for ((tries = 0; tries < 1000; tries++)); do
 		grep -q -- "$2" "$1" 2>/dev/null && return 0
 		sleep 0.02
 	done

@@ -190,6 +190,34 @@ static void roundings_do_not_add_up(void)
 	CHECK(now.latest_ms - now.earliest_ms <= 25);
 }
 
+/* Whoever asks at the instants that are named knows the time within 3 s as well
+ * as whole seconds and the delay allow, and then need not ask. */
+static void asked_at_the_right_time_the_store_tells_soon(void)
+{
+	for (int64_t phase = 0; phase < 1000; phase += 7) {
+		int64_t base = 1700000000000 + phase;
+		struct fleet fleet = {0};
+		struct fleet_time now;
+		int64_t boot = 0, pause;
+
+		for (unsigned asked = 1;; asked++) {
+			CHECK(fleet_sample(&fleet,
+					   whole_second(base + boot + 5), boot,
+					   boot + 10));
+			boot += 10;
+			CHECK(fleet_now(&fleet, boot, &now));
+			pause = fleet_halves_ms(&now);
+			if (pause == INT64_MAX)
+				break;
+			CHECK(asked < 6);
+			CHECK(pause > 0 && pause <= 1000);
+			boot += pause;
+		}
+		CHECK(now.latest_ms - now.earliest_ms <= FLEET_CLOSE_MS);
+		CHECK(boot < 3100);
+	}
+}
+
 /* Any drift within the limit, any delay on either way, any pause: the true time
  * is never outside, and no step is seen. */
 static void the_truth_is_never_outside(void)
@@ -234,6 +262,7 @@ int main(void)
 	RUN(they_widen_the_bounds);
 	RUN(more_is_a_step_even_if_it_is_on_both_sides);
 	RUN(roundings_do_not_add_up);
+	RUN(asked_at_the_right_time_the_store_tells_soon);
 	RUN(the_truth_is_never_outside);
 	return 0;
 }

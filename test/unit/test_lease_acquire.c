@@ -79,6 +79,16 @@ static void within_the_skew_it_is_waited_for(void)
 	EXPECT_SLEEP(T0 + 1);
 }
 
+/* Looking at the right time tells what time it is. */
+static void meanwhile_the_time_is_found_out(void)
+{
+	set_up();
+	width_ms = 1000;
+	found("\"old\"", IN(8300));
+	EXPECT_SLEEP(T0 + 1000 - (earliest() + width_ms / 2) % 1000);
+	CHECK(action.until_ms < T0 + POLL);
+}
+
 static void a_living_one_is_waited_out(void)
 {
 	int64_t expires_ms = IN(8300);
@@ -475,6 +485,7 @@ int main(void)
 	RUN(a_tombstone_knows_no_skew);
 	RUN(a_sealed_log_is_no_hindrance);
 	RUN(within_the_skew_it_is_waited_for);
+	RUN(meanwhile_the_time_is_found_out);
 	RUN(a_living_one_is_waited_out);
 	RUN(the_polls_follow_the_ttl);
 	RUN(a_lease_that_goes_away_meanwhile_is_created);
