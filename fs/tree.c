@@ -92,15 +92,29 @@ static void nothing(void *unused)
 	(void)unused;
 }
 
+/* No release comes any more for what was open when the mount went away. */
+static void close_all(struct node *node)
+{
+	while (node->handles) {
+		struct handle *handle = node->handles;
+
+		node->handles = handle->newer;
+		handle_unref(handle);
+	}
+}
+
 void tree_free(struct tree *tree)
 {
 	if (!tree)
 		return;
 	tdestroy(tree->cells, nothing);
+	for (size_t i = 0; i < tree->fixed_count; i++)
+		close_all(&tree->fixed[i]);
 	while (tree->nodes) {
 		struct node *node = tree->nodes;
 
 		tree->nodes = node->next;
+		close_all(node);
 		free(node);
 	}
 	pthread_mutex_destroy(&tree->lock);

@@ -539,7 +539,7 @@ fence() {
 	local since
 
 	node a
-	rules a 'put_if cells/* late 1500'
+	rules a 'put_if cells/* late 3000'
 	locker w "$OWN"
 	until_record "$(own a 1)"
 	since=$(now_ms)
