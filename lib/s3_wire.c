@@ -210,7 +210,7 @@ perform(struct s3_wire *wire, const struct limits *limits,
 	return http_perform(wire->pool, limits, &request, response);
 }
 
-static enum outcome sign(const struct s3_call *call,
+static enum outcome sign(struct s3_wire *wire, const struct s3_call *call,
 			 const struct target *target, const struct keys *keys,
 			 struct sigv4_signature *signature)
 {
@@ -224,11 +224,23 @@ static enum outcome sign(const struct s3_call *call,
 		.body = call->body,
 		.body_len = call->len,
 	};
+	struct sigv4_derived derived = {.scope = ""};
 	struct sigv4_keys sigv4_keys = {keys->access_key, keys->secret_key,
-					keys->session_token};
+					keys->session_token, &derived};
 	struct sigv4_scope scope = {target->region, "s3", target->time_ms};
+	enum outcome outcome;
 
-	return sigv4_sign(signature, &request, &sigv4_keys, &scope);
+	pthread_mutex_lock(&wire->lock);
+	if (wire->derived_from == keys->generation)
+		derived = wire->derived;
+	pthread_mutex_unlock(&wire->lock);
+	outcome = sigv4_sign(signature, &request, &sigv4_keys, &scope);
+	pthread_mutex_lock(&wire->lock);
+	wire->derived = derived;
+	wire->derived_from = keys->generation;
+	pthread_mutex_unlock(&wire->lock);
+	explicit_bzero(&derived, sizeof(derived));
+	return outcome;
 }
 
 static bool is_code(const struct s3_error *error, const char *code)
@@ -288,7 +300,7 @@ enum http_result s3_send(struct s3_wire *wire, const struct limits *limits,
 	by->time_ms = target.time_ms;
 	memcpy(by->region, target.region, sizeof(by->region));
 	if (*outcome == OUTCOME_OK)
-		*outcome = sign(call, &target, &keys, &signature);
+		*outcome = sign(wire, call, &target, &keys, &signature);
 	if (*outcome == OUTCOME_OK) {
 		result = perform(wire, limits, call, &target, &keys, &signature,
 				 response);

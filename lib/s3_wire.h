@@ -25,6 +25,8 @@ struct s3_wire {
 	bool by_wall;	 /* signed by this machine's clock, not by the store's */
 	bool doubted;	 /* the clock was corrected, and that has not helped yet */
 	unsigned clock_turn; /* how often it was corrected */
+	struct sigv4_derived derived; /* from the keys of derived_from */
+	unsigned derived_from;
 };
 
 /* One request. */

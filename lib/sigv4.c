@@ -10,8 +10,6 @@
 #include <time.h>
 
 #define ALGORITHM  "AWS4-HMAC-SHA256"
-#define HASH_BYTES 32
-#define SCOPE_SIZE 256
 #define SECRET_MAX 512
 
 /* --- Encoding ------------------------------------------------------------- */
@@ -145,16 +143,22 @@ static void hash_text(struct hash *hash, const char *text)
 	hash_bytes(hash, text, strlen(text));
 }
 
-static void print_hex(char *hex, const unsigned char bytes[HASH_BYTES])
+static void print_hex(char hex[SIGV4_HASH_SIZE],
+		      const unsigned char bytes[SIGV4_HASH_BYTES])
 {
-	for (size_t i = 0; i < HASH_BYTES; i++)
-		snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < SIGV4_HASH_BYTES; i++) {
+		hex[2 * i] = digits[bytes[i] >> 4];
+		hex[2 * i + 1] = digits[bytes[i] & 15];
+	}
+	hex[SIGV4_HASH_SIZE - 1] = '\0';
 }
 
 /* Frees the hash. False: it failed somewhere. */
 static bool hash_end(struct hash *hash, char hex[SIGV4_HASH_SIZE])
 {
-	unsigned char digest[HASH_BYTES];
+	unsigned char digest[SIGV4_HASH_BYTES];
 	bool good = hash->good &&
 		    EVP_DigestFinal_ex(hash->context, digest, NULL) == 1;
 
@@ -164,8 +168,8 @@ static bool hash_end(struct hash *hash, char hex[SIGV4_HASH_SIZE])
 	return good;
 }
 
-static bool hmac(unsigned char out[HASH_BYTES], const void *key, size_t key_len,
-		 const char *text)
+static bool hmac(unsigned char out[SIGV4_HASH_BYTES], const void *key,
+		 size_t key_len, const char *text)
 {
 	return HMAC(EVP_sha256(), key, (int)key_len,
 		    (const unsigned char *)text, strlen(text), out,
@@ -263,15 +267,16 @@ static enum outcome collect_headers(struct signed_headers *headers,
  * inside. */
 static void hash_value(struct hash *hash, const char *value)
 {
-	const char *end = value + strlen(value);
+	const char *between = "";
 
-	while (value < end && *value == ' ')
-		value++;
-	while (end > value && end[-1] == ' ')
-		end--;
-	for (; value < end; value++)
-		if (value[0] != ' ' || value[1] != ' ')
-			hash_bytes(hash, value, 1);
+	for (value += strspn(value, " "); *value != '\0';) {
+		size_t len = strcspn(value, " ");
+
+		hash_text(hash, between);
+		hash_bytes(hash, value, len);
+		value += len + strspn(value + len, " ");
+		between = " ";
+	}
 }
 
 static void hash_names(struct hash *hash, const struct signed_headers *headers)
@@ -310,32 +315,50 @@ static bool hash_request(char hex[SIGV4_HASH_SIZE],
 	return hash_end(&hash, hex);
 }
 
-/* The secret key, hashed down to one day, region and service, signs TEXT. */
-static enum outcome sign_text(char hex[SIGV4_HASH_SIZE], const char *text,
-			      const char *secret_key, const char *date,
-			      const struct sigv4_scope *scope)
+static enum outcome derive(struct sigv4_derived *derived,
+			   const char *secret_key, const char *scope_text,
+			   const struct sigv4_scope *scope)
 {
 	char first[SECRET_MAX + 8], day[9];
-	unsigned char key[HASH_BYTES], next[HASH_BYTES];
+	unsigned char key[SIGV4_HASH_BYTES], next[SIGV4_HASH_BYTES];
 	int len = snprintf(first, sizeof(first), "AWS4%s", secret_key);
+	bool fits = len >= 0 && (size_t)len < sizeof(first);
 	bool good;
 
-	if (len < 0 || (size_t)len >= sizeof(first)) {
-		explicit_bzero(first, sizeof(first));
-		return OUTCOME_TOO_LARGE;
-	}
-	snprintf(day, sizeof(day), "%.8s", date);
-	good = hmac(key, first, (size_t)len, day) &&
+	snprintf(day, sizeof(day), "%.8s", scope_text);
+	good = fits && hmac(key, first, (size_t)len, day) &&
 	       hmac(next, key, sizeof(key), scope->region) &&
 	       hmac(key, next, sizeof(next), scope->service) &&
-	       hmac(next, key, sizeof(key), "aws4_request") &&
-	       hmac(key, next, sizeof(next), text);
-	if (good)
-		print_hex(hex, key);
+	       hmac(derived->key, key, sizeof(key), "aws4_request");
+	snprintf(derived->scope, sizeof(derived->scope), "%s",
+		 good ? scope_text : "");
 	explicit_bzero(first, sizeof(first));
 	explicit_bzero(key, sizeof(key));
 	explicit_bzero(next, sizeof(next));
+	if (!fits)
+		return OUTCOME_TOO_LARGE;
 	return good ? OUTCOME_OK : OUTCOME_FAILED;
+}
+
+static enum outcome sign_text(char hex[SIGV4_HASH_SIZE], const char *text,
+			      const struct sigv4_keys *keys,
+			      const char *scope_text,
+			      const struct sigv4_scope *scope)
+{
+	struct sigv4_derived own = {.scope = ""};
+	struct sigv4_derived *derived = keys->derived ? keys->derived : &own;
+	unsigned char digest[SIGV4_HASH_BYTES];
+	enum outcome outcome = OUTCOME_OK;
+
+	if (strcmp(derived->scope, scope_text) != 0)
+		outcome = derive(derived, keys->secret_key, scope_text, scope);
+	if (outcome == OUTCOME_OK &&
+	    !hmac(digest, derived->key, sizeof(derived->key), text))
+		outcome = OUTCOME_FAILED;
+	if (outcome == OUTCOME_OK)
+		print_hex(hex, digest);
+	explicit_bzero(&own, sizeof(own));
+	return outcome;
 }
 
 static bool print_date(char date[SIGV4_DATE_SIZE], int64_t time_ms)
@@ -391,8 +414,8 @@ enum outcome sigv4_sign(struct sigv4_signature *signature,
 			const struct sigv4_keys *keys,
 			const struct sigv4_scope *scope)
 {
-	char scope_text[SCOPE_SIZE], hex[SIGV4_HASH_SIZE];
-	char text[sizeof(ALGORITHM) + SIGV4_DATE_SIZE + SCOPE_SIZE +
+	char scope_text[SIGV4_SCOPE_SIZE], hex[SIGV4_HASH_SIZE];
+	char text[sizeof(ALGORITHM) + SIGV4_DATE_SIZE + SIGV4_SCOPE_SIZE +
 		  SIGV4_HASH_SIZE];
 	struct signed_headers headers;
 	struct hash body;
@@ -420,8 +443,7 @@ enum outcome sigv4_sign(struct sigv4_signature *signature,
 		return OUTCOME_FAILED;
 	snprintf(text, sizeof(text), ALGORITHM "\n%s\n%s\n%s", signature->date,
 		 scope_text, hex);
-	outcome =
-		sign_text(hex, text, keys->secret_key, signature->date, scope);
+	outcome = sign_text(hex, text, keys, scope_text, scope);
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	return print_authorization(signature, &headers, keys->access_key,

@@ -9,8 +9,8 @@
  *    as the caller will send them, and are not touched. S3 encodes once; other
  *    services want a path that is encoded twice, which the caller would do.
  * 2. The hash in the signature is the body's own, never UNSIGNED-PAYLOAD.
- * 3. No secret is in any result but the signature's own digest, and no copy of
- *    one is left in memory that was freed.
+ * 3. No secret is in any result but the signature's own digest and what the caller
+ *    keeps as sigv4_keys.derived; no copy of one is left in memory that was freed.
  *
  * It does not sign query strings (presigned URLs) or chunked uploads.
  */
@@ -25,6 +25,8 @@
 
 #define SIGV4_DATE_SIZE		 17 /* 20130524T000000Z */
 #define SIGV4_HASH_SIZE		 65 /* SHA-256 in lower-case hex */
+#define SIGV4_HASH_BYTES	 32
+#define SIGV4_SCOPE_SIZE	 256
 #define SIGV4_AUTHORIZATION_SIZE 1024
 #define SIGV4_PAIRS_MAX		 16 /* query pairs, or headers to sign */
 #define SIGV4_NAME_SIZE		 64 /* a header's name */
@@ -34,10 +36,22 @@ struct sigv4_pair {
 	const char *value;
 };
 
+/* A secret key, hashed down to one day, region and service: four of the five steps
+ * of a signature, the same for all that day. As secret as the key, for that day;
+ * who keeps it wipes it. */
+struct sigv4_derived {
+	char scope[SIGV4_SCOPE_SIZE]; /* "": there is none yet */
+	unsigned char key[SIGV4_HASH_BYTES];
+};
+
 struct sigv4_keys {
 	const char *access_key;
 	const char *secret_key;
 	const char *session_token; /* NULL or "": there is none */
+
+	/* Of this secret key: used if it is for the same scope, else made anew
+	 * and left there. NULL: nothing is kept. */
+	struct sigv4_derived *derived;
 };
 
 struct sigv4_scope {
@@ -74,7 +88,7 @@ struct sigv4_signature {
 	char content_sha256[SIGV4_HASH_SIZE];
 };
 
-/* Signs REQUEST with KEYS for SCOPE. Nothing of the arguments is kept. OK;
+/* Signs REQUEST with KEYS for SCOPE. No pointer of the arguments is kept. OK;
  * INVALID: no key, a time that has no four-digit year, too many headers or one
  * twice, a control byte where none can be; TOO_LARGE: SIGNATURE cannot hold
  * it; FAILED: OpenSSL has no SHA-256. */

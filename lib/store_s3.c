@@ -446,6 +446,7 @@ static void op_close(struct store *store)
 {
 	struct store_s3 *s = self(store);
 
+	explicit_bzero(&s->wire.derived, sizeof(s->wire.derived));
 	credentials_free(s->wire.credentials);
 	http_pool_free(s->wire.pool);
 	pthread_mutex_destroy(&s->wire.lock);

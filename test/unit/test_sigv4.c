@@ -443,6 +443,43 @@ static void test_no_secret(void)
 		     strlen(keys.session_token)) == NULL);
 }
 
+/* What was kept signs as the secret does, and for its own scope alone. */
+static void test_derived(void)
+{
+	struct sigv4_request request = {
+		.method = "GET", .host = "h", .path = "/"};
+	struct sigv4_derived derived = {.scope = ""};
+	struct sigv4_keys keys = s3_keys;
+	struct sigv4_scope scopes[] = {s3_scope, s3_scope, s3_scope, s3_scope};
+	struct sigv4_signature plain;
+
+	scopes[1].region = "eu-central-1";
+	scopes[2].service = "sts";
+	scopes[3].time_ms += 24 * 60 * 60 * 1000;
+	for (unsigned i = 0; i < 16; i++) {
+		const struct sigv4_scope *scope = &scopes[i / 2 * 3 % 4];
+
+		keys.derived = NULL;
+		CHECK_EQ(sigv4_sign(&plain, &request, &keys, scope),
+			 OUTCOME_OK);
+		keys.derived = &derived;
+		CHECK_EQ(sigv4_sign(&signature, &request, &keys, scope),
+			 OUTCOME_OK);
+		CHECK_STR(signature.authorization, plain.authorization);
+	}
+	/* it was used: another secret's are wiped by who keeps them */
+	keys.secret_key = "another";
+	CHECK_EQ(sigv4_sign(&signature, &request, &keys,
+			    &scopes[15 / 2 * 3 % 4]),
+		 OUTCOME_OK);
+	CHECK_STR(signature.authorization, plain.authorization);
+	derived.scope[0] = '\0';
+	CHECK_EQ(sigv4_sign(&signature, &request, &keys,
+			    &scopes[15 / 2 * 3 % 4]),
+		 OUTCOME_OK);
+	CHECK(strcmp(signature.authorization, plain.authorization) != 0);
+}
+
 int main(void)
 {
 	RUN(test_s3_get_object);
@@ -455,5 +492,6 @@ int main(void)
 	RUN(test_encode_query);
 	RUN(test_refused);
 	RUN(test_no_secret);
+	RUN(test_derived);
 	return 0;
 }
