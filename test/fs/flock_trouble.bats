@@ -220,7 +220,10 @@ nb_under() {
 }
 
 @test "flock: a claim that was not had is not made for nobody" {
-	node a deadline-ms=300
+	local deadline_ms=300
+
+	timed || deadline_ms=2000
+	node a "deadline-ms=$deadline_ms"
 	outside put cells/x/own.json <<<"$(own '' 7)"
 	cat "$OWN"
 	rules a 'put_if cells/* drop'
@@ -571,14 +574,15 @@ fence() {
 }
 
 @test "flock: -o replace: cells of the run before are not claimed before its lease has run out" {
-	local expires
+	local expires ttl_ms=4000
 
-	node a ttl-ms=4000
+	timed || ttl_ms=10000
+	node a "ttl-ms=$ttl_ms"
 	holder h "$OWN"
 	crash a
 	[[ $(outside get nodes/a.json) =~ \"expires_ms\":([0-9]+) ]]
 	expires=${BASH_REMATCH[1]}
-	node a ttl-ms=4000,replace
+	node a "ttl-ms=$ttl_ms,replace"
 	is "$(errno_of 'fcntl.flock(open(a[0]), fcntl.LOCK_EX | fcntl.LOCK_NB)' \
 		"$OWN")" EAGAIN
 	# those that it has not had are free
