@@ -284,6 +284,23 @@ static bool error_is_parsed(void)
 	return error.code[0] != '\0';
 }
 
+static bool url_becomes_absolute(void)
+{
+	struct reason reason;
+	enum outcome outcome;
+	char *url;
+
+	alloc_begin();
+	outcome = store_absolute_url(&url, "sqlite:./s", &reason);
+	alloc_end();
+	if (outcome == OUTCOME_OK)
+		CHECK(strncmp(url, "sqlite:/", 8) == 0);
+	else
+		CHECK(url == NULL);
+	free(url);
+	return done(outcome);
+}
+
 /* A lease is there: nothing is written before it was understood. This one ran
  * out long ago, so what comes then is a write. */
 static bool dead_lease_is_replaced(void)
@@ -362,6 +379,7 @@ int main(void)
 	TRY(request_is_signed);
 	TRY(page_is_listed);
 	TRY(error_is_parsed);
+	TRY(url_becomes_absolute);
 	TRY(dead_lease_is_replaced);
 	RUN(rules_need_no_memory);
 	return 0;
