@@ -24,11 +24,16 @@
 
 static char dir[64], path[96];
 
-static void set_up(void)
+static void set_up_in(const char *parent)
 {
-	snprintf(dir, sizeof(dir), "/tmp/celldfs-store-XXXXXX");
+	snprintf(dir, sizeof(dir), "%s/celldfs-store-XXXXXX", parent);
 	CHECK(mkdtemp(dir) != NULL);
 	snprintf(path, sizeof(path), "%s/store", dir);
+}
+
+static void set_up(void)
+{
+	set_up_in("/tmp");
 }
 
 static int remove_one(const char *name, const struct stat *st, int type,
