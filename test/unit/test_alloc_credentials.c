@@ -114,6 +114,21 @@ static bool keys_come_from_files(void)
 	return get_once();
 }
 
+static bool keys_come_from_the_container(void)
+{
+	return get_once();
+}
+
+static bool keys_come_from_the_instance(void)
+{
+	return get_once();
+}
+
+static bool keys_come_from_sts(void)
+{
+	return get_once();
+}
+
 static bool site_is_read(void)
 {
 	struct site site;
@@ -127,6 +142,22 @@ static bool site_is_read(void)
 	else if (outcome != OUTCOME_FAILED)
 		CHECK_EQ(outcome, OUTCOME_NO_MEMORY);
 	return outcome == OUTCOME_OK;
+}
+
+static bool instance(struct server *s, int fd,
+		     const struct server_request *request)
+{
+	char path[256] = "";
+
+	(void)s;
+	sscanf(request->text, "GET %255s", path);
+	if (strncmp(request->text, "PUT ", 4) == 0)
+		server_reply(fd, 200, DATE, "hush-instance-token");
+	else if (path[strlen(path) - 1] == '/')
+		server_reply(fd, 200, DATE, "role");
+	else
+		server_reply(fd, 200, DATE, JSON_KEYS);
+	return true;
 }
 
 int main(void)
@@ -149,6 +180,28 @@ int main(void)
 	TRY(keys_come_from_files);
 	TRY(site_is_read);
 	finish();
+
+	start_server(JSON_KEYS);
+	wanted_key = "AKjson";
+	set_url("AWS_CONTAINER_CREDENTIALS_FULL_URI", "/keys");
+	set_env("AWS_CONTAINER_AUTHORIZATION_TOKEN", "hush-container");
+	TRY(keys_come_from_the_container);
+	finish_server();
+
+	start_server("");
+	server->answer = instance;
+	link_local_port = server->port;
+	TRY(keys_come_from_the_instance);
+	finish_server();
+
+	start_server(XML_KEYS);
+	wanted_key = "AKxml";
+	write_file("token", "hush-web");
+	set_env("AWS_WEB_IDENTITY_TOKEN_FILE", "~/token", "AWS_ROLE_ARN", "arn",
+		"AWS_REGION", "eu-west-3");
+	set_url("AWS_ENDPOINT_URL_STS", "");
+	TRY(keys_come_from_sts);
+	finish_server();
 
 	machine_stop();
 	return 0;
