@@ -16,6 +16,7 @@
 #include "record.h"
 #include "seen.h"
 #include "store_fixture.h"
+#include "turnstile.h"
 
 #define KEY  "cells/a/own.json"
 #define OLD  "{\"node\":\"n1\",\"epoch\":1}"
@@ -88,6 +89,19 @@ static bool store_is_made(void)
 		store_close(again);
 	}
 	return made;
+}
+
+static bool turnstile_is_opened(void)
+{
+	enum outcome outcome;
+	int fd = -1;
+
+	alloc_begin();
+	outcome = turnstile_open(&fd, path, &reason);
+	alloc_end();
+	if (fd >= 0)
+		CHECK_EQ(close(fd), 0);
+	return done(outcome);
 }
 
 /* --- Reading -------------------------------------------------------------- */
@@ -353,16 +367,18 @@ static bool store_is_reported_on(void)
 /* Each time with 64 threads, so only with what comes after the probe. */
 static void store_is_raced_on(void)
 {
-	CHECK(store_is_probed());
+	unsigned long n = 0;
+
 	alloc.all = false;
-	alloc.failed = true;
-	for (unsigned long n = alloc.count + 1; alloc.failed; n++) {
+	do {
+		alloc.first = 0;
+		CHECK(store_is_probed()); /* on a connection that stays */
+		n = n == 0 ? alloc.count + 1 : n + 1;
 		alloc.first = n;
 		alloc.failed = false;
 		CHECK(store_is_reported_on() || alloc.failed);
-	}
+	} while (alloc.failed);
 	alloc.first = 0;
-	CHECK(store_is_reported_on());
 }
 
 /* --- Taking over ---------------------------------------------------------- */
@@ -406,6 +422,7 @@ int main(void)
 	set_up_in(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 	TRY(store_is_made);
 	TRY(store_is_opened);
+	TRY(turnstile_is_opened);
 	store = open_store();
 	create(store, KEY, OLD);
 	create(store, "cells/b/own.json", OLD);
