@@ -58,8 +58,9 @@ struct liar {
 	int puts;	  /* while one of the two is set */
 	bool has_dialect; /* guards have to be written in another way */
 	int busy_reads;	  /* so many are answered "not done" first */
-	int removals;	  /* so many are made, and the next one is denied */
-	int creators;	  /* that have raced; guarded by lock */
+	int busy_removals;
+	int removals; /* so many are made, and the next one is denied */
+	int creators; /* that have raced; guarded by lock */
 	pthread_mutex_t lock;
 };
 
@@ -275,8 +276,13 @@ static enum outcome liar_remove(struct store *store,
 				struct answer *answer)
 {
 	struct liar *liar = (struct liar *)store;
-	enum outcome outcome = store_remove(liar->inner, limits, key, answer);
+	enum outcome outcome;
 
+	if (liar->busy_removals > 0) {
+		liar->busy_removals--;
+		return OUTCOME_NOT_DONE;
+	}
+	outcome = store_remove(liar->inner, limits, key, answer);
 	return liar->removals-- == 0 ? OUTCOME_DENIED : outcome;
 }
 
@@ -510,8 +516,10 @@ static void test_busy(void)
 
 	open_liar(HONEST);
 	liar.busy_reads = 3;
+	liar.busy_removals = 2;
 	CHECK_EQ(run(&reason), OUTCOME_OK);
 	CHECK_EQ(liar.busy_reads, 0);
+	CHECK_EQ(liar.busy_removals, 0);
 	liar.busy_reads = 1000000;
 	limits = in_ms(300);
 	CHECK_EQ(probe_run(&liar.store, &limits, &reason), OUTCOME_TIMEOUT);

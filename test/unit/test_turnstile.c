@@ -8,6 +8,7 @@
 #include "turnstile.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 
 /* The bytes of the side file. */
 enum { QUEUE, WORK, URGENT };
@@ -102,9 +103,28 @@ static void test_stop(void)
 	CHECK_EQ(close(waiter), 0);
 }
 
+/* Who cannot be woken in time does not wait. */
+static void test_no_timer(void)
+{
+	int holder = open_turnstile(), waiter = open_turnstile();
+	struct limits limits = in_ms(60000);
+	struct rlimit limit, none;
+
+	CHECK_EQ(getrlimit(RLIMIT_SIGPENDING, &limit), 0);
+	none = (struct rlimit){.rlim_max = limit.rlim_max};
+	CHECK_EQ(setrlimit(RLIMIT_SIGPENDING, &none), 0);
+	set_lock(holder, F_WRLCK, QUEUE);
+	CHECK_EQ(turnstile_enter(waiter, &limits, &reason), OUTCOME_FAILED);
+	CHECK(strstr(reason.text, "cannot wait in the queue") != NULL);
+	CHECK_EQ(setrlimit(RLIMIT_SIGPENDING, &limit), 0);
+	CHECK_EQ(close(holder), 0);
+	CHECK_EQ(close(waiter), 0);
+}
+
 /* It is made like the file beside it, or not at all. */
 static void test_side_file(void)
 {
+	bool root = geteuid() == 0;
 	char name[128];
 	int fd = -1;
 
@@ -114,6 +134,14 @@ static void test_side_file(void)
 	CHECK_EQ(turnstile_open(&fd, path, &reason), OUTCOME_FAILED);
 	CHECK(strstr(reason.text, "-queue: No such file") != NULL);
 	CHECK_EQ(access(name, F_OK), -1);
+	CHECK_EQ(rename("gone", path), 0);
+	CHECK_EQ(chmod(dir, 0555), 0);
+	if (root)
+		CHECK_EQ(seteuid(65534), 0);
+	CHECK_EQ(turnstile_open(&fd, path, &reason), OUTCOME_DENIED);
+	if (root)
+		CHECK_EQ(seteuid(0), 0);
+	CHECK_EQ(chmod(dir, 0755), 0);
 	CHECK_EQ(symlink("gone", name), 0); /* nor through another's link */
 	CHECK_EQ(turnstile_open(&fd, path, &reason), OUTCOME_FAILED);
 }
@@ -130,6 +158,7 @@ int main(void)
 	RUN(test_patience);
 	RUN(test_urgent_passes);
 	RUN(test_stop);
+	RUN(test_no_timer);
 	RUN(test_side_file);
 	CHECK_EQ(chdir("/"), 0);
 	clean_up();
