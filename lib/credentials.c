@@ -224,6 +224,8 @@ static enum outcome ask_sources(struct keys *keys, struct credentials *c,
 				     "no credentials: none in the environment "
 				     "nor in AWS's files, no web identity, and "
 				     "no container or instance endpoint");
+	if (outcome == OUTCOME_NO_MEMORY)
+		outcome = reason_set(reason, outcome, "out of memory");
 	return outcome;
 }
 

@@ -301,6 +301,7 @@ static enum outcome instance_token(struct http_pool *pool,
 	}
 	/* Nothing there: this is no instance. */
 	if (result == HTTP_NOT_SENT && response->cause != HTTP_CAUSE_STOP &&
+	    response->cause != HTTP_CAUSE_NO_MEMORY &&
 	    limits_check(limits) == OUTCOME_OK)
 		return OUTCOME_ABSENT;
 	return source_failure(result, response, instance, reason);

@@ -2,6 +2,7 @@
 
 #include "credentials_source.h"
 
+#include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,41 +187,48 @@ static enum outcome read_text(struct reader *reader, char *text)
 
 /* --- Which files ---------------------------------------------------------- */
 
-/* HOME, or what the user database says: services often have no HOME. */
-static bool home_directory(char *out, size_t size)
+/* HOME, or what the user database says: services often have no HOME. OK;
+ * ABSENT: neither knows one; FAILED: it may know one, but not now. */
+static enum outcome home_directory(char *out, size_t size)
 {
 	const char *home = source_env("HOME");
 	struct passwd entry, *found = NULL;
 	char buffer[4096];
+	int error = 0;
 
-	if (home == NULL &&
-	    getpwuid_r(geteuid(), &entry, buffer, sizeof(buffer), &found) ==
-		    0 &&
-	    found != NULL)
+	if (home == NULL)
+		error = getpwuid_r(geteuid(), &entry, buffer, sizeof(buffer),
+				   &found);
+	if (error == ENOMEM || error == EMFILE || error == ENFILE)
+		return OUTCOME_FAILED;
+	if (found != NULL)
 		home = found->pw_dir;
 	if (home == NULL || strlen(home) >= size)
-		return false;
+		return OUTCOME_ABSENT;
 	snprintf(out, size, "%s", home);
-	return true;
+	return OUTCOME_OK;
 }
 
-/* The path that VARIABLE gives, or FALLBACK below the home directory. */
-static bool file_path(char out[PATH_SIZE], const char *variable,
-		      const char *fallback)
+/* The path that VARIABLE gives, or FALLBACK below the home directory. Returns
+ * as home_directory(). */
+static enum outcome file_path(char out[PATH_SIZE], const char *variable,
+			      const char *fallback)
 {
 	const char *value = source_env(variable);
 	char home[PATH_SIZE / 2];
+	enum outcome outcome;
 	int len;
 
 	if (value == NULL || strncmp(value, "~/", 2) == 0) {
-		if (!home_directory(home, sizeof(home)))
-			return false;
+		outcome = home_directory(home, sizeof(home));
+		if (outcome != OUTCOME_OK)
+			return outcome;
 		len = snprintf(out, PATH_SIZE, "%s/%s", home,
 			       value != NULL ? value + 2 : fallback);
 	} else {
 		len = snprintf(out, PATH_SIZE, "%s", value);
 	}
-	return len >= 0 && len < PATH_SIZE;
+	return len >= 0 && len < PATH_SIZE ? OUTCOME_OK : OUTCOME_ABSENT;
 }
 
 static enum outcome read_one(struct profile *profile, bool is_config,
@@ -235,14 +243,18 @@ static enum outcome read_one(struct profile *profile, bool is_config,
 				.reason = reason};
 	enum outcome outcome;
 
-	if (!file_path(path,
-		       is_config ? "AWS_CONFIG_FILE"
-				 : "AWS_SHARED_CREDENTIALS_FILE",
-		       is_config ? ".aws/config" : ".aws/credentials"))
-		return OUTCOME_OK; /* nowhere to look */
-	outcome = source_read_file(&text, path, reason);
+	outcome = file_path(path,
+			    is_config ? "AWS_CONFIG_FILE"
+				      : "AWS_SHARED_CREDENTIALS_FILE",
+			    is_config ? ".aws/config" : ".aws/credentials");
+	if (outcome == OUTCOME_FAILED)
+		return reason_set(reason, outcome,
+				  "the user's home directory cannot be looked "
+				  "up for now");
+	if (outcome == OUTCOME_OK)
+		outcome = source_read_file(&text, path, reason);
 	if (outcome == OUTCOME_ABSENT)
-		return OUTCOME_OK;
+		return OUTCOME_OK; /* nothing there, or nowhere to look */
 	if (outcome != OUTCOME_OK)
 		return outcome;
 	outcome = read_text(&reader, text.bytes);

@@ -34,7 +34,8 @@ struct profile {
 
 /* Reads the profile AWS_PROFILE, or "default" (which may be missing). Wipe it
  * with profile_wipe() whatever is returned. OK; INVALID: a malformed file, or
- * AWS_PROFILE names none; DENIED: a file cannot be read; NO_MEMORY. */
+ * AWS_PROFILE names none; DENIED: a file cannot be read; FAILED: where they are
+ * cannot be told for now; NO_MEMORY. */
 enum outcome profile_read(struct profile *profile,
 			  struct reason *reason) MUST_CHECK;
 

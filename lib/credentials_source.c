@@ -159,6 +159,9 @@ enum outcome source_failure(enum http_result result,
 	case HTTP_CAUSE_STOP:
 		return reason_set(reason, OUTCOME_INTERRUPTED, "%s: %s", who,
 				  response->reason.text);
+	case HTTP_CAUSE_NO_MEMORY:
+		return reason_set(reason, OUTCOME_NO_MEMORY, "%s: %s", who,
+				  response->reason.text);
 	case HTTP_CAUSE_NONE:
 	case HTTP_CAUSE_TOO_LARGE:
 	case HTTP_CAUSE_FAILED:

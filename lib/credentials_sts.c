@@ -122,22 +122,26 @@ static void refuse_doctype(void *arg, const char *name, const char *system_id,
 	XML_StopParser(answer->parser, XML_FALSE);
 }
 
-static bool parse(struct answer *answer, const struct buf *body)
+/* OK; FAILED: it is not what STS says; NO_MEMORY. */
+static enum outcome parse(struct answer *answer, const struct buf *body)
 {
-	bool good;
+	enum outcome outcome = OUTCOME_OK;
 
 	answer->parser = XML_ParserCreate(NULL);
 	if (answer->parser == NULL)
-		return false;
+		return OUTCOME_NO_MEMORY;
 	XML_SetUserData(answer->parser, answer);
 	XML_SetElementHandler(answer->parser, start_element, end_element);
 	XML_SetCharacterDataHandler(answer->parser, take_text);
 	XML_SetStartDoctypeDeclHandler(answer->parser, refuse_doctype);
-	good = XML_Parse(answer->parser, body->bytes, (int)body->len,
-			 XML_TRUE) == XML_STATUS_OK &&
-	       !answer->failed;
+	if (XML_Parse(answer->parser, body->bytes, (int)body->len, XML_TRUE) !=
+		    XML_STATUS_OK ||
+	    answer->failed)
+		outcome = OUTCOME_FAILED;
+	if (XML_GetErrorCode(answer->parser) == XML_ERROR_NO_MEMORY)
+		outcome = OUTCOME_NO_MEMORY;
 	XML_ParserFree(answer->parser);
-	return good;
+	return outcome;
 }
 
 /* A refusal's code says more than its status; its message may quote what was
@@ -166,16 +170,19 @@ static enum outcome take_answer(struct keys *keys,
 				struct reason *reason)
 {
 	struct answer answer = {.parser = NULL};
-	bool good = parse(&answer, &response->body);
-	enum outcome outcome;
+	enum outcome outcome = parse(&answer, &response->body);
 
-	if (response->status != 200)
-		outcome = refused(response, good ? answer.code : "", reason);
-	else if (!good)
+	if (outcome == OUTCOME_NO_MEMORY)
+		;
+	else if (response->status != 200)
+		outcome = refused(response,
+				  outcome == OUTCOME_OK ? answer.code : "",
+				  reason);
+	else if (outcome == OUTCOME_FAILED)
 		outcome = reason_set(reason, OUTCOME_FAILED,
 				     "the answer of STS is not the XML that "
 				     "was expected");
-	else
+	else if (outcome == OUTCOME_OK)
 		outcome = source_accept(keys, &answer.keys, response, sts,
 					reason);
 	explicit_bzero(&answer, sizeof(answer));

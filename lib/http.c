@@ -434,7 +434,7 @@ static enum http_result judge(const struct http_pool *pool,
 		return fail(attempt, HTTP_CAUSE_TOO_LARGE,
 			    "the answer is too large");
 	if (attempt->no_memory || code == CURLE_OUT_OF_MEMORY)
-		return fail(attempt, HTTP_CAUSE_FAILED, "out of memory");
+		return fail(attempt, HTTP_CAUSE_NO_MEMORY, "out of memory");
 	if (attempt->again)
 		return fail(attempt, HTTP_CAUSE_FAILED,
 			    "the connection was closed before an answer");
@@ -522,11 +522,11 @@ enum http_result http_perform(struct http_pool *pool,
 			    "the deadline passed");
 	attempt.connection = connection_take(pool);
 	if (attempt.connection == NULL)
-		return fail(&attempt, HTTP_CAUSE_FAILED, "out of memory");
+		return fail(&attempt, HTTP_CAUSE_NO_MEMORY, "out of memory");
 	if (prepare(pool, limits, &attempt))
 		result = transfer(pool, limits, &attempt);
 	else
-		result = fail(&attempt, HTTP_CAUSE_FAILED,
+		result = fail(&attempt, HTTP_CAUSE_NO_MEMORY,
 			      "libcurl does not take the request");
 	if (result == HTTP_UNKNOWN && response->cause == HTTP_CAUSE_FAILED &&
 	    response->status == 0 && !attempt_opened(&attempt))

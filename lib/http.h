@@ -82,7 +82,8 @@ enum http_cause {
 	HTTP_CAUSE_TOO_LARGE, /* the body, beyond the cap: the status and the
 			       * headers are whole */
 	HTTP_CAUSE_FAILED,    /* the network, TLS, the peer, headers beyond
-			       * the cap; or no memory */
+			       * the cap */
+	HTTP_CAUSE_NO_MEMORY, /* here; the peer may be well */
 };
 
 struct http_response {

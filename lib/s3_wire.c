@@ -313,9 +313,11 @@ enum http_result s3_send(struct s3_wire *wire, const struct limits *limits,
 			confirm(wire, response->status, error, by);
 		tell(answer, response, result, error);
 	} else {
-		*outcome = reason_set(&answer->reason, OUTCOME_FAILED,
-				      "the request cannot be signed: %s",
-				      outcome_word(*outcome));
+		(void)reason_set(&answer->reason, *outcome,
+				 "the request cannot be signed: %s",
+				 outcome_word(*outcome));
+		if (*outcome != OUTCOME_NO_MEMORY)
+			*outcome = OUTCOME_FAILED;
 	}
 	keys_wipe(&keys);
 	target_release(&target);

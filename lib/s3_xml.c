@@ -109,6 +109,7 @@ static enum outcome read_document(struct reader *reader, const char *xml,
 				  size_t len, struct reason *reason)
 {
 	enum XML_Status status;
+	enum XML_Error error;
 
 	reader->parser = XML_ParserCreate(NULL);
 	if (!reader->parser)
@@ -118,13 +119,16 @@ static enum outcome read_document(struct reader *reader, const char *xml,
 	XML_SetCharacterDataHandler(reader->parser, on_text);
 	XML_SetStartDoctypeDeclHandler(reader->parser, on_doctype);
 	status = XML_Parse(reader->parser, xml, (int)len, 1);
-	if (status != XML_STATUS_OK && reader->outcome == OUTCOME_OK)
+	error = XML_GetErrorCode(reader->parser);
+	if (error == XML_ERROR_NO_MEMORY)
+		reader->outcome = OUTCOME_NO_MEMORY;
+	else if (status != XML_STATUS_OK && reader->outcome == OUTCOME_OK)
 		reader->outcome = reason_set(
 			reason, OUTCOME_FAILED,
 			"the XML is cut or malformed "
 			"at byte %ld: %s",
 			(long)XML_GetCurrentByteIndex(reader->parser),
-			XML_ErrorString(XML_GetErrorCode(reader->parser)));
+			XML_ErrorString(error));
 	XML_ParserFree(reader->parser);
 	return reader->outcome;
 }

@@ -123,7 +123,9 @@ enum outcome store_absolute_url(char **absolute, const char *url,
 	}
 	cwd = getcwd(NULL, 0);
 	if (cwd == NULL)
-		return reason_set(reason, OUTCOME_INVALID,
+		return reason_set(reason,
+				  errno == ENOMEM ? OUTCOME_NO_MEMORY
+						  : OUTCOME_INVALID,
 				  "the working directory, to which the store "
 				  "'%s' is relative: %s",
 				  url, strerror(errno));

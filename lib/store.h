@@ -8,8 +8,8 @@
  * Invariants that every store keeps:
  * 1. put_if() either applies the whole body under the guard, or nothing.
  * 2. put_if() sends one request; it never repeats one by itself.
- * 3. put_if() returns REJECTED, NOT_DONE, DENIED, TIMEOUT, INTERRUPTED or
- *    FAILED only if this request did not and will not change anything;
+ * 3. put_if() returns REJECTED, NOT_DONE, DENIED, TIMEOUT, INTERRUPTED, FAILED
+ *    or NO_MEMORY only if this request did not and will not change anything;
  *    whatever might have is UNKNOWN.
  * 4. No call outlasts its limits by more than a second.
  * 5. All functions may be called from any thread at once.
@@ -74,7 +74,8 @@ struct store;
 struct store_ops {
 	/* Reads KEY into OBJECT (initialised; replaced as a whole). KNOWN is an
 	 * ETag or NULL. OK; UNCHANGED (KNOWN is still its ETag); ABSENT;
-	 * TOO_LARGE; DENIED; NOT_DONE; TIMEOUT; INTERRUPTED; FAILED. */
+	 * TOO_LARGE; DENIED; NOT_DONE; TIMEOUT; INTERRUPTED; FAILED;
+	 * NO_MEMORY. */
 	enum outcome (*get)(struct store *store, const struct limits *limits,
 			    const char *key, const char *known,
 			    struct object *object, struct answer *answer);
@@ -82,8 +83,8 @@ struct store_ops {
 	/* Writes BODY to KEY under GUARD, marked with ATTEMPT. OK: applied, and
 	 * ETAG is the new version's. REJECTED: the guard does not hold.
 	 * NOT_DONE: busy or in conflict, try again. UNKNOWN. DENIED, TIMEOUT,
-	 * INTERRUPTED, FAILED: not sent, or refused for good. GUARD_NONE is
-	 * FORBIDDEN. */
+	 * INTERRUPTED, FAILED, NO_MEMORY: not sent, or refused for good.
+	 * GUARD_NONE is FORBIDDEN. */
 	enum outcome (*put_if)(struct store *store, const struct limits *limits,
 			       const char *key, const char *body, size_t len,
 			       const struct guard *guard,
@@ -95,7 +96,7 @@ struct store_ops {
 	 * start. *AFTER becomes where the next page starts, "" at the end; it
 	 * is opaque to the caller. AFTER's content has at most
 	 * LIST_AFTER_MAX bytes. OK; DENIED; NOT_DONE; TIMEOUT; INTERRUPTED;
-	 * FAILED; what FN returned. */
+	 * FAILED; NO_MEMORY; what FN returned. */
 	enum outcome (*list)(struct store *store, const struct limits *limits,
 			     const char *prefix, struct buf *after, list_fn *fn,
 			     void *arg, struct answer *answer);

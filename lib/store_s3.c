@@ -95,6 +95,8 @@ static enum outcome no_answer(const struct http_response *response,
 		return OUTCOME_INTERRUPTED;
 	case HTTP_CAUSE_TOO_LARGE:
 		return OUTCOME_TOO_LARGE;
+	case HTTP_CAUSE_NO_MEMORY:
+		return OUTCOME_NO_MEMORY;
 	case HTTP_CAUSE_NONE:
 	case HTTP_CAUSE_FAILED:
 		break;

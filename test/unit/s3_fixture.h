@@ -72,6 +72,7 @@ static struct reply script[SCRIPT_MAX]; /* the last one again and again */
 static unsigned script_len;
 static struct record requests[REQUESTS_MAX];
 static unsigned request_count;
+static bool signatures_checked = true;
 static void (*before_answer)(unsigned number); /* NULL: nothing happens */
 
 static void do_before_answers(void (*before)(unsigned number))
@@ -245,7 +246,7 @@ static struct reply keep_request(const struct server_request *request,
 	memcpy(record->text, request->text, request->len + 1);
 	record->body = record->text + (request->body - request->text);
 	record->body_len = request->body_len;
-	if (strncmp(record->text, "CONNECT ", 8) != 0)
+	if (signatures_checked && strncmp(record->text, "CONNECT ", 8) != 0)
 		check_signed(record);
 	*before = before_answer;
 	reply = script[*number < script_len ? *number : script_len - 1];

@@ -24,11 +24,16 @@
 
 static char dir[64], path[96];
 
-static void set_up(void)
+static void set_up_in(const char *parent)
 {
-	snprintf(dir, sizeof(dir), "/tmp/celldfs-store-XXXXXX");
+	snprintf(dir, sizeof(dir), "%s/celldfs-store-XXXXXX", parent);
 	CHECK(mkdtemp(dir) != NULL);
 	snprintf(path, sizeof(path), "%s/store", dir);
+}
+
+static void set_up(void)
+{
+	set_up_in("/tmp");
 }
 
 static int remove_one(const char *name, const struct stat *st, int type,
@@ -134,6 +139,9 @@ static const char *text_of(struct store *store, const char *key)
 	return text;
 }
 
+/* With gcc's --coverage: writes down what was run, as exit() does. */
+void __gcov_dump(void) __attribute__((weak));
+
 /* Runs WORK in a process of its own, which succeeds if WORK returns and does
  * not outlive the test. */
 static pid_t start(void (*work)(int arg), int arg)
@@ -146,6 +154,8 @@ static pid_t start(void (*work)(int arg), int arg)
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		work(arg);
+		if (__gcov_dump != NULL)
+			__gcov_dump();
 		_exit(0);
 	}
 	return pid;

@@ -11,7 +11,10 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 /* A clock that goes on by a millisecond whenever somebody looks. The store asks
  * for pauses of a millisecond, so they take no time at all. */
@@ -640,6 +643,37 @@ static void test_may_send(void)
 	clock_replace(NULL, NULL);
 }
 
+static enum outcome allow_until(const void *arg, int64_t *until_ms)
+{
+	*until_ms = *(const int64_t *)arg;
+	return ticks < *until_ms ? OUTCOME_OK : OUTCOME_FENCED;
+}
+
+/* A permit ends, however long the caller would wait: what was sent by then is
+ * settled by then, and nothing is sent after it. */
+static void test_permit_ends(void)
+{
+	static const char *const scripts[] = {"d|U*", "|n*", "|dG*"};
+	static const enum outcome wanted[] = {OUTCOME_UNKNOWN, OUTCOME_FENCED,
+					      OUTCOME_UNKNOWN};
+	int64_t until_ms;
+	struct run run;
+
+	clock_replace(tick, NULL);
+	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+		run_init(&run, GUARD_MATCH, scripts[i]);
+		until_ms = ticks + 500;
+		CHECK(run.limits.deadline_ms > until_ms + 1000);
+		run.write.may_send = allow_until;
+		run.write.may_send_arg = &until_ms;
+		CHECK_EQ(run_put(&run), wanted[i]);
+		CHECK(run.script.given_ms[0] <= 500);
+		CHECK(ticks >= until_ms);
+		CHECK(ticks < until_ms + SLACK_MS);
+	}
+	clock_replace(NULL, NULL);
+}
+
 static enum outcome stop_and_allow(const void *arg, int64_t *until_ms)
 {
 	struct stop *const *stop = arg;
@@ -688,6 +722,26 @@ static void test_stop_before_sending_again(void)
 }
 
 /* ---- attempt ids ---- */
+
+static bool no_random;
+
+/* Stands in for libc's. */
+ssize_t getrandom(void *bytes, size_t size, unsigned flags)
+{
+	return no_random ? -1 : syscall(SYS_getrandom, bytes, size, flags);
+}
+
+static void test_no_attempt_id(void)
+{
+	struct run run;
+
+	run_init(&run, GUARD_MATCH, "");
+	no_random = true;
+	CHECK_EQ(run_put(&run), OUTCOME_FAILED);
+	no_random = false;
+	CHECK(!run.result.sent);
+	CHECK_STR(run.result.attempt.hex, "");
+}
 
 static void test_attempt_ids(void)
 {
@@ -911,8 +965,10 @@ int main(void)
 	RUN(test_without_proof);
 	RUN(test_no_guard);
 	RUN(test_may_send);
+	RUN(test_permit_ends);
 	RUN(test_stop_before_sending);
 	RUN(test_stop_before_sending_again);
+	RUN(test_no_attempt_id);
 	RUN(test_attempt_ids);
 	RUN(test_goes_on);
 	RUN(test_shares);

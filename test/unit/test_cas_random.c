@@ -68,7 +68,7 @@ struct chaos {
 	/* our write */
 	struct cas_write write;
 	struct own own;
-	char body[80];
+	char body[200];
 	struct limits limits;
 	struct stop stop;
 	int64_t stopped_at_ms; /* 0: not yet */

@@ -4,6 +4,15 @@
 
 /* --- The environment ------------------------------------------------------ */
 
+static void set_long(const char *name, size_t len)
+{
+	char value[5000] = "/";
+
+	memset(value + 1, 'x', len - 1);
+	value[len] = '\0';
+	CHECK_EQ(setenv(name, value, 1), 0);
+}
+
 static void test_environment(void)
 {
 	start();
@@ -28,6 +37,9 @@ static void test_environment(void)
 	CHECK_EQ(get_afresh(), OUTCOME_INVALID);
 	set_env("AWS_SECRET_ACCESS_KEY", "hush with blanks");
 	CHECK_EQ(get_afresh(), OUTCOME_INVALID);
+	set_long("AWS_SECRET_ACCESS_KEY", KEYS_KEY_SIZE);
+	CHECK_EQ(get_afresh(), OUTCOME_INVALID);
+	check_reason("too long");
 	finish();
 }
 
@@ -41,6 +53,11 @@ static void test_nowhere(void)
 	link_local_asked = 0;
 	CHECK_EQ(get_afresh(), OUTCOME_DENIED);
 	CHECK_EQ(link_local_asked, 0);
+	set_long("HOME", 4000); /* which names no file */
+	CHECK_EQ(get_afresh(), OUTCOME_DENIED);
+	set_long("AWS_PROFILE", 4900);
+	CHECK_EQ(get_afresh(), OUTCOME_INVALID);
+	check_reason("AWS_PROFILE is too long");
 	finish();
 }
 
@@ -208,6 +225,10 @@ static void test_malformed_files(void)
 	CHECK_EQ(truncate(path, 200), 0); /* NULs at the end */
 	CHECK_EQ(get_afresh(), OUTCOME_INVALID);
 	check_reason("no text");
+	CHECK_EQ(unlink(path), 0);
+	CHECK_EQ(symlink(path, path), 0);
+	CHECK_EQ(get_afresh(), OUTCOME_DENIED);
+	check_reason("cannot open");
 	finish();
 }
 

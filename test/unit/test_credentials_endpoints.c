@@ -44,6 +44,10 @@ static void test_container(void)
 	CHECK(saw("GET /relative HTTP/1.1\r\nHost: 169.254.170.2\r\n"));
 	set_env("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "@evil/");
 	CHECK_EQ(get_afresh(), OUTCOME_INVALID);
+	snprintf(seen, sizeof(seen), "/%02050d", 1);
+	CHECK_EQ(setenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", seen, 1), 0);
+	CHECK_EQ(get_afresh(), OUTCOME_INVALID);
+	check_reason("too long");
 	finish_server();
 }
 
@@ -90,6 +94,15 @@ static void test_container_hosts(void)
 	finish();
 }
 
+static bool give_undated(struct server *s, int fd,
+			 const struct server_request *request)
+{
+	(void)s;
+	(void)request;
+	server_reply(fd, 200, "", body_given);
+	return true;
+}
+
 static void test_bad_json(void)
 {
 	static const struct {
@@ -102,6 +115,8 @@ static void test_bad_json(void)
 		{"{\"Code\":\"Failed\",\"Message\":\"hush\"}", OUTCOME_FAILED},
 		{"{\"AccessKeyId\":\"A\"}", OUTCOME_FAILED},
 		{"{\"AccessKeyId\":1,\"SecretAccessKey\":\"hush\"}",
+		 OUTCOME_FAILED},
+		{"{\"AccessKeyId\":\"\\u00e9\",\"SecretAccessKey\":\"hush\"}",
 		 OUTCOME_FAILED},
 		{"{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"hu\\nsh\"}",
 		 OUTCOME_FAILED},
@@ -124,6 +139,14 @@ static void test_bad_json(void)
 		if (get_afresh() != rows[i].outcome)
 			CHECK_FAIL("%s: %s", rows[i].text, reason.text);
 	}
+	/* expires by the wall clock, without a Date */
+	server->answer = give_undated;
+	body_given = "{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"hush\","
+		     "\"Expiration\":\"1970-01-01T00:00:13Z\"}";
+	CHECK_EQ(get_afresh(), OUTCOME_OK);
+	CHECK(keys.expires_boot_ms <= clock_boot_ms() + 13000 - 12345);
+	server->answer = give;
+
 	body_given = "{\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"hush\","
 		     "\"Token\":null}";
 	CHECK_EQ(get_afresh(), OUTCOME_OK);
@@ -143,6 +166,7 @@ static void test_bad_json(void)
 /* --- The instance --------------------------------------------------------- */
 
 static const char *_Atomic role_given;
+static const char *_Atomic token_given;
 
 static bool instance(struct server *s, int fd,
 		     const struct server_request *request)
@@ -155,7 +179,7 @@ static bool instance(struct server *s, int fd,
 	if (strncmp(text, "PUT /latest/api/token ", 22) == 0) {
 		CHECK(strstr(text, "\r\nx-aws-ec2-metadata-token-ttl-seconds: "
 				   "300\r\n") != NULL);
-		server_reply(fd, status_given, "", "hush-instance-token");
+		server_reply(fd, status_given, "", token_given);
 		return true;
 	}
 	CHECK(strstr(text, "\r\nx-aws-ec2-metadata-token: "
@@ -176,6 +200,7 @@ static void test_instance(void)
 {
 	start_server(JSON_KEYS);
 	server->answer = instance;
+	token_given = "hush-instance-token";
 	role_given = "my-role\nanother-role";
 	link_local_port = server->port;
 	set_env("http_proxy", "http://127.0.0.1:1");
@@ -196,6 +221,12 @@ static void test_instance(void)
 	role_given = "my-role";
 	body_given = "{\"Code\":\"AssumeRoleUnauthorizedAccess\"}";
 	CHECK_EQ(get_afresh(), OUTCOME_FAILED);
+	token_given = "hush token";
+	CHECK_EQ(get_afresh(), OUTCOME_FAILED);
+	check_reason("malformed token");
+	token_given = "\nhush";
+	CHECK_EQ(get_afresh(), OUTCOME_FAILED);
+	check_reason("malformed token");
 	status_given = 403; /* no token: version 1 is not tried */
 	CHECK_EQ(get_afresh(), OUTCOME_DENIED);
 	check_reason("status 403");
@@ -269,6 +300,7 @@ static void test_web_identity_fails(void)
 		"</SecretAccessKey></a>",
 		"<a><a><a><a><a><a><a><a><a><a><a><a><a><a><a><a><a>hush",
 	};
+	char text[3000];
 	unsigned whole;
 
 	start_server(XML_KEYS);
@@ -291,7 +323,22 @@ static void test_web_identity_fails(void)
 	check_reason("ExpiredTokenException");
 	body_given = "<Code>hush jwt</Code>";
 	CHECK_EQ(get_afresh(), OUTCOME_DENIED);
+	body_given = "<Code/>";
+	CHECK_EQ(get_afresh(), OUTCOME_DENIED);
+	check_reason("status 400");
+	/* STS could not ask the one who gave the token: that can pass */
+	body_given = "<Code>IDPCommunicationError</Code>";
+	CHECK_EQ(get_afresh(), OUTCOME_FAILED);
+	check_reason("IDPCommunicationError");
 	status_given = 503;
+	CHECK_EQ(get_afresh(), OUTCOME_FAILED);
+
+	snprintf(text, sizeof(text),
+		 "<Credentials><AccessKeyId>%0300d</AccessKeyId><"
+		 "SecretAccessKey>hush</SecretAccessKey></Credentials>",
+		 1);
+	body_given = text;
+	status_given = 200;
 	CHECK_EQ(get_afresh(), OUTCOME_FAILED);
 
 	/* An empty one is none, and not worth a request. */
@@ -312,6 +359,11 @@ static void test_web_identity_fails(void)
 	CHECK_EQ(get(), OUTCOME_FAILED);
 	check_reason("sts.example.com");
 
+	snprintf(text, sizeof(text), "https://%02050d", 1);
+	CHECK_EQ(setenv("AWS_ENDPOINT_URL_STS", text, 1), 0);
+	CHECK_EQ(get_afresh(), OUTCOME_INVALID);
+	check_reason("too long");
+
 	/* AWS's own, by region. */
 	unsetenv("AWS_ENDPOINT_URL_STS");
 	CHECK_EQ(get_afresh(), OUTCOME_FAILED);
@@ -322,6 +374,9 @@ static void test_web_identity_fails(void)
 	set_env("AWS_REGION", "cn-north-1");
 	CHECK_EQ(get_afresh(), OUTCOME_FAILED);
 	check_reason(" sts.cn-north-1.amazonaws.com.cn");
+	set_env("AWS_REGION", "a/b");
+	CHECK_EQ(get_afresh(), OUTCOME_INVALID);
+	check_reason("no region");
 	finish_server();
 }
 
@@ -330,6 +385,7 @@ static void test_order(void)
 {
 	start_server(JSON_KEYS);
 	server->answer = instance;
+	token_given = "hush-instance-token";
 	role_given = "my-role";
 	set_url("AWS_EC2_METADATA_SERVICE_ENDPOINT", "");
 	check_json_keys();

@@ -218,12 +218,66 @@ static void test_interrupted(void)
 	finish_server();
 }
 
+static atomic_bool may_answer;
+
+static bool give_when_told(struct server *s, int fd,
+			   const struct server_request *request)
+{
+	while (!may_answer)
+		server_sleep_ms(5);
+	return give(s, fd, request);
+}
+
+static void *reload_too(void *arg)
+{
+	const unsigned *generation = arg;
+	struct reason why = {""};
+	struct limits limits;
+
+	while (server->whole < 2)
+		server_sleep_ms(5);
+	limits = within_ms(100);
+	CHECK_EQ(credentials_reload(credentials, &limits, *generation, &why),
+		 OUTCOME_TIMEOUT);
+	CHECK(strstr(why.text, "limits ended the wait") != NULL);
+	may_answer = true;
+	limits = within_ms(20000);
+	CHECK_EQ(credentials_reload(credentials, &limits, *generation, &why),
+		 OUTCOME_OK);
+	return NULL;
+}
+
+/* Who wants to reload while another one does, waits for that one, within limits
+ * of his own. */
+static void test_reload_together(void)
+{
+	struct limits limits;
+	unsigned generation;
+	pthread_t other;
+
+	start_server(JSON_KEYS);
+	set_url("AWS_CONTAINER_CREDENTIALS_FULL_URI", "/");
+	CHECK_EQ(get(), OUTCOME_OK);
+	generation = keys.generation;
+	body_given = "{\"AccessKeyId\":\"AKnext\",\"SecretAccessKey\":"
+		     "\"hush\"}";
+	server->answer = give_when_told;
+	pthread_create(&other, NULL, reload_too, &generation);
+	limits = within_ms(20000);
+	CHECK_EQ(credentials_reload(credentials, &limits, generation, &reason),
+		 OUTCOME_OK);
+	pthread_join(other, NULL);
+	CHECK_EQ(server->whole, 2);
+	finish_server();
+}
+
 int main(void)
 {
 	machine_start();
 	RUN(test_renewal);
 	RUN(test_renewal_hangs);
 	RUN(test_reload);
+	RUN(test_reload_together);
 	RUN(test_crowd);
 	RUN(test_interrupted);
 	machine_stop();

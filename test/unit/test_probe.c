@@ -5,7 +5,11 @@
 
 #include "probe.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
 
 /* How a store can break its promise. */
 enum lie {
@@ -26,8 +30,21 @@ enum lie {
 	TWO_ETAGS,
 	DENIES,
 	CREATES_RACE, /* checks, then writes, with a gap between */
+	FORGETS,
+	CREATES_MISSING_AND_REJECTS, /* a stale overwrite of what is not there
+				      */
+	DENIES_ON_MISSING,
+	DENIES_READS_OF_MISSING,
+	/* in the race only: the first creator, and those that come later */
+	REJECTS_ALL,
+	APPLIES_AND_REJECTS_FIRST,
+	OVERWRITES_FIRST,
+	DENIES_FIRST,
+	HAS_NO_CLOCK,
 	LIES
 };
+
+static pthread_t main_thread; /* the others race */
 
 /* A store over an honest one. */
 struct liar {
@@ -38,7 +55,12 @@ struct liar {
 	bool unsure_lands; /* ... and are applied all the same */
 	struct stop *stop_at_third_put;
 	bool outlast_third_put;
-	int puts; /* while one of the two is set */
+	int puts;	  /* while one of the two is set */
+	bool has_dialect; /* guards have to be written in another way */
+	int busy_reads;	  /* so many are answered "not done" first */
+	int busy_removals;
+	int removals; /* so many are made, and the next one is denied */
+	int creators; /* that have raced; guarded by lock */
 	pthread_mutex_t lock;
 };
 
@@ -47,11 +69,20 @@ static enum outcome liar_get(struct store *store, const struct limits *limits,
 			     struct object *object, struct answer *answer)
 {
 	struct liar *liar = (struct liar *)store;
-	enum outcome outcome =
-		store_get(liar->inner, limits, key, known, object, answer);
+	enum outcome outcome;
 
+	if (liar->busy_reads > 0) {
+		liar->busy_reads--;
+		answer->wait_ms = 1;
+		return OUTCOME_NOT_DONE;
+	}
+	outcome = store_get(liar->inner, limits, key, known, object, answer);
+	if (outcome == OUTCOME_ABSENT && liar->lie == DENIES_READS_OF_MISSING)
+		return OUTCOME_DENIED;
 	if (outcome != OUTCOME_OK)
 		return outcome;
+	if (liar->lie == FORGETS)
+		return OUTCOME_ABSENT;
 	if (liar->lie == DROPS_ATTEMPTS)
 		object->attempt.hex[0] = '\0';
 	if (liar->lie == SENDS_NO_ETAG)
@@ -117,6 +148,31 @@ static enum outcome race_create(struct liar *liar, const struct limits *limits,
 	return outcome;
 }
 
+/* One of many who create a key at once. */
+static enum outcome race_lying(struct liar *liar, const struct limits *limits,
+			       const char *key, const char *body, size_t len,
+			       const struct attempt *attempt,
+			       char etag[ETAG_SIZE], struct answer *answer)
+{
+	enum outcome outcome = OUTCOME_REJECTED;
+	int number;
+
+	pthread_mutex_lock(&liar->lock);
+	number = liar->creators++;
+	if (liar->lie == DENIES_FIRST && number == 0)
+		outcome = OUTCOME_DENIED;
+	else if (liar->lie != REJECTS_ALL && number == 0)
+		outcome = force(liar, limits, key, body, len, attempt, etag,
+				answer);
+	if (liar->lie == APPLIES_AND_REJECTS_FIRST)
+		outcome = OUTCOME_REJECTED;
+	if (liar->lie == OVERWRITES_FIRST && number == 1)
+		(void)!force(liar, limits, key, body, len, attempt, etag,
+			     answer);
+	pthread_mutex_unlock(&liar->lock);
+	return outcome;
+}
+
 /* Something happens in the middle of the probe. */
 static void disturb(struct liar *liar, const struct limits *limits)
 {
@@ -144,6 +200,10 @@ static enum outcome liar_put_if(struct store *store,
 	enum outcome outcome;
 
 	disturb(liar, limits);
+	if (liar->lie >= REJECTS_ALL && liar->lie <= DENIES_FIRST &&
+	    !pthread_equal(pthread_self(), main_thread))
+		return race_lying(liar, limits, key, body, len, attempt, etag,
+				  answer);
 	if (liar->unsure > 0) {
 		liar->unsure--;
 		if (liar->unsure_lands) {
@@ -161,6 +221,18 @@ static enum outcome liar_put_if(struct store *store,
 	    strcmp(guard->etag, "same") == 0)
 		inner = match(object.etag);
 	object_release(&object);
+	if (liar->has_dialect && !create)
+		return refuse(answer);
+	if (!create && outcome == OUTCOME_ABSENT) {
+		if (liar->lie == DENIES_ON_MISSING)
+			return OUTCOME_DENIED;
+		if (liar->lie == CREATES_MISSING_AND_REJECTS) {
+			CHECK_EQ(force(liar, limits, key, body, len, attempt,
+				       etag, answer),
+				 OUTCOME_OK);
+			return refuse(answer);
+		}
+	}
 	if ((liar->lie == IGNORES_IF_NONE_MATCH && create) ||
 	    (liar->lie == IGNORES_IF_MATCH && !create) ||
 	    (liar->lie == IGNORES_IF_MATCH_ON_MISSING && !create &&
@@ -203,13 +275,33 @@ static enum outcome liar_remove(struct store *store,
 				const struct limits *limits, const char *key,
 				struct answer *answer)
 {
-	return store_remove(((struct liar *)store)->inner, limits, key, answer);
+	struct liar *liar = (struct liar *)store;
+	enum outcome outcome;
+
+	if (liar->busy_removals > 0) {
+		liar->busy_removals--;
+		return OUTCOME_NOT_DONE;
+	}
+	outcome = store_remove(liar->inner, limits, key, answer);
+	return liar->removals-- == 0 ? OUTCOME_DENIED : outcome;
 }
 
 static enum outcome liar_now(struct store *store, const struct limits *limits,
 			     struct fleet_time *time)
 {
-	return store_now(((struct liar *)store)->inner, limits, time);
+	struct liar *liar = (struct liar *)store;
+
+	return liar->lie == HAS_NO_CLOCK ? OUTCOME_FAILED
+					 : store_now(liar->inner, limits, time);
+}
+
+static bool liar_next_dialect(struct store *store)
+{
+	struct liar *liar = (struct liar *)store;
+	bool had = liar->has_dialect;
+
+	liar->has_dialect = false;
+	return had;
 }
 
 static const struct store_ops liar_ops = {
@@ -217,6 +309,7 @@ static const struct store_ops liar_ops = {
 	.put_if = liar_put_if,
 	.remove = liar_remove,
 	.now = liar_now,
+	.next_dialect = liar_next_dialect,
 };
 
 static struct liar liar;
@@ -227,6 +320,7 @@ static void open_liar(enum lie lie)
 	liar = (struct liar){.store.ops = &liar_ops,
 			     .inner = open_store(),
 			     .lie = lie,
+			     .removals = -1,
 			     .lock = PTHREAD_MUTEX_INITIALIZER};
 }
 
@@ -355,6 +449,16 @@ static void test_liars(void)
 	check_liar(IGNORES_IF_MATCH_ON_MISSING, false,
 		   "an overwrite of a missing key created it");
 	check_liar(CREATES_RACE, false, "but not atomically");
+	check_liar(FORGETS, true, "does not come back as it was");
+	check_liar(CREATES_MISSING_AND_REJECTS, false,
+		   "an overwrite of a missing key was called refused and "
+		   "created");
+	check_liar(REJECTS_ALL, false, "none is there afterwards");
+	check_liar(APPLIES_AND_REJECTS_FIRST, false,
+		   "a create that was called refused was applied");
+	check_liar(OVERWRITES_FIRST, false,
+		   "a create that was called applied was overwritten");
+	check_liar(HAS_NO_CLOCK, false, "the store's clock");
 }
 
 static void test_denied(void)
@@ -364,6 +468,105 @@ static void test_denied(void)
 	open_liar(DENIES);
 	CHECK_EQ(run(&reason), OUTCOME_DENIED);
 	CHECK(strstr(reason.text, "create on an absent key") != NULL);
+	close_liar();
+}
+
+/* What only the report tries, it tries to the end. */
+static void check_denied_late(enum lie lie, int removals, const char *named)
+{
+	enum outcome outcome;
+	struct reason reason;
+	const char *text;
+
+	open_liar(lie);
+	liar.removals = removals;
+	text = report(&outcome, &reason);
+	CHECK_EQ(outcome, OUTCOME_DENIED);
+	CHECK(strncmp(reason.text, named, strlen(named)) == 0);
+	CHECK(strstr(text, "can be trusted") == NULL);
+	close_liar();
+}
+
+static void test_denied_late(void)
+{
+	check_denied_late(DENIES_ON_MISSING, -1, "overwrite of a missing key");
+	check_denied_late(DENIES_READS_OF_MISSING, -1, "reading a removed key");
+	check_denied_late(DENIES_FIRST, -1, "a race of creates");
+	check_denied_late(HONEST, 0, "removal");
+	check_denied_late(HONEST, 1, "removal");
+}
+
+/* Guards in another form are tried before a store is called a liar. */
+static void test_dialect(void)
+{
+	struct reason reason;
+
+	open_liar(HONEST);
+	liar.has_dialect = true;
+	CHECK_EQ(run(&reason), OUTCOME_OK);
+	CHECK(!liar.has_dialect);
+	close_liar();
+}
+
+/* A store that is busy is waited for. */
+static void test_busy(void)
+{
+	struct limits limits = in_ms(60000);
+	struct reason reason;
+
+	open_liar(HONEST);
+	liar.busy_reads = 3;
+	liar.busy_removals = 2;
+	CHECK_EQ(run(&reason), OUTCOME_OK);
+	CHECK_EQ(liar.busy_reads, 0);
+	CHECK_EQ(liar.busy_removals, 0);
+	liar.busy_reads = 1000000;
+	limits = in_ms(300);
+	CHECK_EQ(probe_run(&liar.store, &limits, &reason), OUTCOME_TIMEOUT);
+	liar.busy_reads = 0;
+	/* nobody listens to the report, nor to why */
+	limits = in_ms(60000);
+	CHECK_EQ(probe_report(&liar.store, &limits, NULL, NULL), OUTCOME_OK);
+	close_liar();
+}
+
+static atomic_int random_left; /* so many calls are answered, 0: all */
+
+/* Stands in for libc's. */
+ssize_t getrandom(void *bytes, size_t size, unsigned flags)
+{
+	if (random_left > 0 && --random_left == 0) {
+		errno = ENOSYS;
+		return -1;
+	}
+	return syscall(SYS_getrandom, bytes, size, flags);
+}
+
+/* Without random bytes nothing is written, and nothing is concluded. */
+static void test_no_random_bytes(void)
+{
+	enum outcome outcome;
+	struct reason reason;
+	int n = 0;
+
+	open_liar(HONEST);
+	do {
+		random_left = ++n;
+		outcome = run(&reason);
+		if (outcome == OUTCOME_OK)
+			break;
+		CHECK_EQ(outcome, OUTCOME_FAILED);
+		CHECK(strstr(reason.text, "no random bytes") != NULL);
+	} while (random_left == 0);
+	CHECK(n > 4);
+	for (int late = n + 5; n < late; n++) {
+		random_left = n;
+		(void)report(&outcome, &reason);
+		CHECK_EQ(outcome, OUTCOME_FAILED);
+		CHECK(strstr(reason.text, "no random bytes") != NULL);
+	}
+	random_left = 0;
+	CHECK_EQ(run(&reason), OUTCOME_OK);
 	close_liar();
 }
 
@@ -423,10 +626,15 @@ static void test_limits(void)
 
 int main(void)
 {
+	main_thread = pthread_self();
 	RUN(test_honest);
 	RUN(test_liars);
 	RUN(test_denied);
 	RUN(test_unsure);
+	RUN(test_denied_late);
+	RUN(test_dialect);
+	RUN(test_busy);
+	RUN(test_no_random_bytes);
 	RUN(test_limits);
 	return 0;
 }

@@ -207,7 +207,7 @@ static void test_suite(void)
 		 "GET",
 		 "/",
 		 NULL,
-		 {{"My-Header1", " value1"}, {"My-Header2", " \"a   b   c\""}},
+		 {{"My-Header1", " value1 "}, {"My-Header2", " \"a   b   c\""}},
 		 2,
 		 SUITE_AUTHORIZATION("host;my-header1;my-header2;x-amz-date",
 				     "acc3ed3afb60bb290fc8d2dd0098b9911fcaa0541"

@@ -6,6 +6,8 @@
 
 #include "s3_fixture.h"
 
+#include "s3_xml.h"
+
 /* --- Every status --------------------------------------------------------- */
 
 /* What get, create, swap, list and delete come to, a letter each: A absent, D
@@ -139,6 +141,34 @@ static void check_put_wait(int status, const char *headers, int64_t wait_ms)
 	CHECK_EQ(swap(), OUTCOME_NOT_DONE);
 	CHECK_EQ(answer.wait_ms, wait_ms);
 	CHECK_EQ(requests_seen(), 1);
+}
+
+/* What no bucket can have is not asked for. */
+static void test_long_keys(void)
+{
+	struct guard guard = {.kind = GUARD_ABSENT};
+	struct attempt attempt = {"0123456789abcdef0123456789abcdef"};
+	struct limits limits = within_ms(patience_ms);
+	struct buf after = {.cap = LIST_AFTER_MAX};
+	char key[S3_KEY_MAX + 2];
+
+	snprintf(key, sizeof(key), "probe/%0*d", S3_KEY_MAX - 5, 1);
+	start();
+	PLAY(GOOD);
+	object_init(&object);
+	CHECK_EQ(store_get(store, &limits, key, NULL, &object, &answer),
+		 OUTCOME_FAILED);
+	CHECK_EQ(store_put_if(store, &limits, key, BODY, strlen(BODY), &guard,
+			      &attempt, etag, &answer),
+		 OUTCOME_FAILED);
+	CHECK_EQ(store_remove(store, &limits, key, &answer), OUTCOME_FAILED);
+	CHECK_EQ(store_list(store, &limits, key, &after, take_entry, NULL,
+			    &answer),
+		 OUTCOME_FAILED);
+	CHECK(strstr(answer.reason.text, "longer than 1024") != NULL);
+	CHECK_EQ(requests_seen(), 0);
+	CHECK_EQ(store_remove(store, &limits, "probe/x", &answer), OUTCOME_OK);
+	finish();
 }
 
 static void test_throttled_put_says_when(void)
@@ -389,6 +419,7 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	object_init(&object);
 	RUN(test_what_the_store_says);
+	RUN(test_long_keys);
 	RUN(test_throttled_put_says_when);
 	RUN(test_reads_again);
 	RUN(test_throttled_read);

@@ -162,6 +162,30 @@ static void test_long_place(void)
 	finish_listing();
 }
 
+/* What is no place is not listed from the start. */
+static void test_no_place(void)
+{
+	static const char *const texts[] = {"x",    "1",	"0 1",
+					    "0 1x", "0 5 last", "0 99999 last"};
+	char text[LIST_AFTER_MAX + 1];
+
+	start_listing();
+	PLAY({200, NULL, EMPTY_PAGE});
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		CHECK_EQ(buf_set(&place, texts[i], strlen(texts[i])),
+			 OUTCOME_OK);
+		if (list_after(&place) != OUTCOME_FAILED)
+			CHECK_FAIL("'%s' is a place", texts[i]);
+	}
+	buf_release(&place);
+	buf_init(&place, sizeof(text));
+	memset(text, '0', sizeof(text));
+	CHECK_EQ(buf_set(&place, text, sizeof(text)), OUTCOME_OK);
+	CHECK_EQ(list_after(&place), OUTCOME_FAILED);
+	CHECK_EQ(requests_seen(), 0);
+	finish_listing();
+}
+
 static void test_pages_without_a_name(void)
 {
 	static char texts[SCRIPT_MAX][200];
@@ -243,6 +267,7 @@ int main(void)
 	RUN(test_names_go_back);
 	RUN(test_names_go_on);
 	RUN(test_long_place);
+	RUN(test_no_place);
 	RUN(test_pages_without_a_name);
 	RUN(test_no_page);
 	RUN(test_caller_ends_the_page);

@@ -69,6 +69,7 @@ static void test_rules(void)
 {
 	struct limits limits = in_ms(60000);
 	static char key[1026];
+	struct buf after = {.cap = LIST_AFTER_MAX};
 	struct store *store;
 	struct answer answer;
 	struct put put;
@@ -86,6 +87,10 @@ static void test_rules(void)
 	CHECK_EQ(store_remove(store, &limits, "cells/a/own.json", &answer),
 		 OUTCOME_FORBIDDEN);
 	CHECK_STR(text_of(store, "cells/a/own.json"), "x");
+	CHECK_EQ(store_list(store, &limits, "cells", &after, NULL, NULL,
+			    &answer),
+		 OUTCOME_FAILED);
+	CHECK(strstr(answer.reason.text, "no prefix to list") != NULL);
 	CHECK_EQ(store_remove(store, &limits, "probe/a", &answer), OUTCOME_OK);
 	CHECK_EQ(store_remove(store, &limits, "probe/a", &answer), OUTCOME_OK);
 	create(store, "probe/a", "again");

@@ -213,6 +213,9 @@ static void test_missing_and_empty(void)
 	snprintf(path, sizeof(path), "%s", dir);
 	CHECK_EQ(try_open(&store, false, &reason), OUTCOME_FAILED);
 	CHECK(strstr(reason.text, "not a file") != NULL);
+	snprintf(path, sizeof(path), "%s/store/no", dir);
+	CHECK_EQ(try_open(&store, false, &reason), OUTCOME_FAILED);
+	CHECK(strstr(reason.text, "Not a directory") != NULL);
 	memcpy(path, saved, sizeof(path));
 
 	/* names that SQLite would take for something else */
@@ -229,9 +232,14 @@ static void test_missing_and_empty(void)
 
 static void test_replaced_under_us(void)
 {
+	struct limits limits = in_ms(60000);
+	struct buf after = {.cap = LIST_AFTER_MAX};
+	struct object object;
+	struct answer answer;
 	struct store *store;
 	struct put put;
 
+	object_init(&object);
 	set_up();
 	store = open_store();
 	create(store, "k", "x");
@@ -240,6 +248,10 @@ static void test_replaced_under_us(void)
 	CHECK(strstr(put.answer.reason.text, "removed or replaced") != NULL);
 	write_file(path, "", 0);
 	CHECK_EQ(put_text(store, "k2", "x", absent, &put), OUTCOME_FAILED);
+	CHECK_EQ(get(store, "k", NULL, &object, &answer), OUTCOME_FAILED);
+	CHECK_EQ(store_list(store, &limits, "cells/", &after, NULL, NULL,
+			    &answer),
+		 OUTCOME_FAILED);
 	store_close(store);
 	clean_up();
 }
@@ -264,14 +276,17 @@ static void test_read_only(void)
 	clean_up();
 }
 
-static void open_without_rights(int read_only)
+static void open_without_rights(bool read_only)
 {
+	bool root = geteuid() == 0;
 	struct store *store;
 	struct reason reason;
 
-	if (geteuid() == 0)
-		CHECK_EQ(setuid(65534), 0);
-	CHECK_EQ(try_open(&store, read_only != 0, &reason), OUTCOME_DENIED);
+	if (root)
+		CHECK_EQ(seteuid(65534), 0);
+	CHECK_EQ(try_open(&store, read_only, &reason), OUTCOME_DENIED);
+	if (root)
+		CHECK_EQ(seteuid(0), 0);
 	CHECK(strstr(reason.text, path) != NULL);
 	if (read_only)
 		CHECK(strstr(reason.text, "-shm") != NULL);
@@ -283,10 +298,10 @@ static void test_permissions(void)
 	store_close(open_store());
 	CHECK_EQ(chmod(path, 0444), 0);
 	CHECK_EQ(chmod(dir, 0555), 0);
-	wait_for(start(open_without_rights, 0));
-	wait_for(start(open_without_rights, 1));
+	open_without_rights(false);
+	open_without_rights(true);
 	CHECK_EQ(chmod(path, 0), 0);
-	wait_for(start(open_without_rights, 0));
+	open_without_rights(false);
 	CHECK_EQ(chmod(dir, 0755), 0);
 	clean_up();
 }
@@ -303,6 +318,46 @@ static void test_side_file_mode(void)
 	store_close(open_store());
 	CHECK_EQ(stat(queue, &st), 0);
 	CHECK_EQ(st.st_mode & 0777, 0660);
+	clean_up();
+}
+
+/* Opens while another one holds the queue: TIMEOUT, and nothing was made. */
+static void check_kept_waiting(void)
+{
+	struct store_options options = {.read_only = false};
+	struct flock lock = {.l_type = F_WRLCK, .l_len = 1};
+	struct limits limits = in_ms(150);
+	struct store *store;
+	struct reason reason;
+	char queue[128];
+	int fd;
+
+	snprintf(queue, sizeof(queue), "%s-queue", path);
+	fd = open(queue, O_RDWR | O_CREAT, 0600);
+	CHECK(fd >= 0);
+	CHECK_EQ(fcntl(fd, F_OFD_SETLK, &lock), 0);
+	CHECK_EQ(store_sqlite_open(&store, path, &options, &limits, &reason),
+		 OUTCOME_TIMEOUT);
+	CHECK(strstr(reason.text, "queue of writers") != NULL);
+	/* and not even that long without any time */
+	CHECK_EQ(store_sqlite_open(&store, path, &options, &limits, &reason),
+		 OUTCOME_TIMEOUT);
+	CHECK(strstr(reason.text, "before anything was tried") != NULL);
+	CHECK_EQ(close(fd), 0);
+	store_close(open_store());
+}
+
+static void test_opening_waits(void)
+{
+	char boot_id[128];
+
+	set_up();
+	check_kept_waiting(); /* to make it */
+	snprintf(boot_id, sizeof(boot_id), "%s/boot", dir);
+	write_file(boot_id, "another\n", 8);
+	store_sqlite_boot_id_from(boot_id);
+	check_kept_waiting(); /* to set its clock */
+	store_sqlite_boot_id_from("/proc/sys/kernel/random/boot_id");
 	clean_up();
 }
 
@@ -446,6 +501,7 @@ int main(void)
 	RUN(test_read_only);
 	RUN(test_permissions);
 	RUN(test_side_file_mode);
+	RUN(test_opening_waits);
 	RUN(test_clock_over_boots);
 	RUN(test_one_clock);
 	return 0;
