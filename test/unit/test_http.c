@@ -327,6 +327,20 @@ static void test_final_headers(void)
 	CHECK(http_header(&response, "etagx") == NULL);
 	check_body("hi");
 
+	/* Nor is what has a control byte in it. */
+	CHECK_EQ(answered_by("HTTP/1.1 200 OK\r\nETag: \"a\033[2J\"\r\n"
+			     "x-amz-request-id: a\rx-b: c\r\n"
+			     "x-\001: d\r\nDel: \177\r\n"
+			     "Last-Modified: a\tb \t \r\n"
+			     "Content-Length: 2\r\n\r\nhi"),
+		 HTTP_ANSWERED);
+	CHECK(http_header(&response, "etag") == NULL);
+	CHECK(http_header(&response, "x-amz-request-id") == NULL);
+	CHECK(http_header(&response, "x-\001") == NULL);
+	CHECK(http_header(&response, "del") == NULL);
+	CHECK_STR(http_header(&response, "last-modified"), "a\tb");
+	check_body("hi");
+
 	/* Trailers are no headers. */
 	CHECK_EQ(answered_by("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
 			     "Trailer: ETag\r\n\r\n2\r\nhi\r\n0\r\n"
