@@ -111,6 +111,11 @@ static enum outcome fetch_page(struct mount *mount, struct dir *dir,
 			     cells ? NAME_CELLS_PREFIX : NAME_NODES_PREFIX,
 			     &dir->after, cells ? add_cell : add_lease, &page,
 			     answer);
+	if (outcome == OUTCOME_TOO_LARGE)
+		outcome =
+			reason_set(&answer->reason, OUTCOME_FAILED,
+				   "the listing does not end: %u MiB of names",
+				   SPOOL_MAX >> 20);
 	if (outcome != OUTCOME_OK)
 		spool_truncate(&dir->names, len); /* half a page is none */
 	dir->complete = outcome == OUTCOME_OK && dir->after.len == 0;

@@ -131,6 +131,7 @@ static void describe(const struct put *put, enum outcome outcome,
 		 guarded ? guard_print(&put->guard, guard) : "", status,
 		 request, etag, answer->reason.text[0] ? "; " : "",
 		 answer->reason.text);
+	text_make_plain(text, strlen(text));
 }
 
 void put_tell(struct mount *mount, const struct put *put, enum outcome outcome,

@@ -73,6 +73,8 @@ enum outcome spool_append(struct spool *spool, const void *bytes, size_t len)
 {
 	enum outcome outcome = OUTCOME_TOO_LARGE;
 
+	if (len > SPOOL_MAX - spool->len)
+		return outcome;
 	if (spool->fd < 0) {
 		outcome = buf_append(&spool->memory, bytes, len);
 		if (outcome == OUTCOME_TOO_LARGE &&

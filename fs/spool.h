@@ -1,5 +1,6 @@
 /* spool: bytes that are appended once and read again at any place; in memory up
- * to SPOOL_MEMORY_MAX, beyond that in an unlinked file.
+ * to SPOOL_MEMORY_MAX, beyond that in an unlinked file; never more than
+ * SPOOL_MAX, for a listing need not end.
  *
  * One user at a time.
  */
@@ -11,6 +12,7 @@
 #include <stdint.h>
 
 #define SPOOL_MEMORY_MAX (32u * 1024 * 1024)
+#define SPOOL_MAX	 (1024u * 1024 * 1024)
 
 struct spool {
 	struct buf memory; /* everything, while fd is -1 */
@@ -21,7 +23,7 @@ struct spool {
 void spool_init(struct spool *spool);
 void spool_release(struct spool *spool);
 
-/* Appends LEN bytes. OK, NO_MEMORY, FAILED (the file). */
+/* Appends LEN bytes. OK, NO_MEMORY, FAILED (the file), TOO_LARGE. */
 enum outcome spool_append(struct spool *spool, const void *bytes,
 			  size_t len) MUST_CHECK;
 

@@ -3,11 +3,13 @@
 #include "clock.h"
 #include "credentials_profile.h"
 #include "credentials_source.h"
+#include "url.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/prctl.h>
 
 #define POLL_MS 20 /* how often a waiting thread looks */
 
@@ -44,6 +46,8 @@ enum outcome credentials_new(struct credentials **made, struct http_pool *pool,
 
 	if (c == NULL)
 		return OUTCOME_NO_MEMORY;
+	/* no core, and none but root looks into memory and environment */
+	prctl(PR_SET_DUMPABLE, 0);
 	c->pool = pool;
 	c->allow_http = allow_http;
 	pthread_mutex_init(&c->lock, NULL);
@@ -440,7 +444,7 @@ enum outcome credentials_site(struct site *site, struct reason *reason)
 			       endpoint)))
 		outcome = reason_set(reason, OUTCOME_INVALID,
 				     "the endpoint '%s' is no http(s) URL",
-				     endpoint);
+				     url_shown(endpoint));
 	profile_wipe(&profile);
 	return outcome;
 }

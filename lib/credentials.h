@@ -27,6 +27,8 @@
  *    the old keys are good nobody waits for new ones but that thread.
  * 4. A secret goes in plain text only to this machine, or to the fixed
  *    link-local addresses of containers and instances; never to a proxy there.
+ * 5. A process with credentials is not dumpable (prctl(2)): it leaves no core
+ *    file, and its memory and environment are root's alone to read.
  *
  * Not done, and refused by name if a profile asks for it: other roles
  * (role_arn with source_profile), credential_process, single sign-on.

@@ -145,19 +145,23 @@ static bool keep_header(struct attempt *attempt, const char *name,
 	return false;
 }
 
-/* A line that is no header is passed over. */
+/* A line that is no header is passed over, and so is one with a control byte
+ * (RFC 9110, section 5.5): values are shown on terminals and sent back. */
 static bool take_field(struct attempt *attempt, const char *line, size_t len)
 {
 	const char *end = line + len, *colon = memchr(line, ':', len);
 	const char *value;
 
-	if (colon == NULL || is_blank(line[0]) || memchr(line, '\0', len))
+	while (end > line && is_blank(end[-1]))
+		end--;
+	if (colon == NULL || is_blank(line[0]))
 		return true;
+	for (const char *at = line; at < end; at++)
+		if (((unsigned char)*at < 0x20 && *at != '\t') || *at == 0x7f)
+			return true;
 	value = colon + 1;
 	while (value < end && is_blank(*value))
 		value++;
-	while (end > value && is_blank(end[-1]))
-		end--;
 	return keep_header(attempt, line, (size_t)(colon - line), value,
 			   (size_t)(end - value));
 }

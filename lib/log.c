@@ -135,12 +135,7 @@ void log_line(int level, const char *format, ...)
 		len += (size_t)n;
 	if (len > sizeof(line) - 1)
 		len = sizeof(line) - 1;
-	for (size_t i = head; i < len; i++) {
-		unsigned char c = (unsigned char)line[i];
-
-		if (c < 0x20 || c == 0x7f)
-			line[i] = '?';
-	}
+	text_make_plain(line + head, len - head);
 	if (destination == TO_SYSLOG) {
 		line[len] = '\0';
 		syslog(level, "%s", line);

@@ -46,6 +46,20 @@ const char *outcome_word(enum outcome outcome)
 	return table[outcome].word;
 }
 
+void text_make_plain(char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)text[i];
+		unsigned char next =
+			i + 1 < len ? (unsigned char)text[i + 1] : 0;
+
+		if (c < 0x20 || c == 0x7f)
+			text[i] = '?';
+		else if (c == 0xc2 && next >= 0x80 && next < 0xa0)
+			text[i] = text[i + 1] = '?';
+	}
+}
+
 /* Values in a reason come from records and stores: they must not break the
  * line, and a cut must not leave half a UTF-8 character. */
 static void make_one_line(char *text, size_t len, size_t max)
@@ -56,12 +70,7 @@ static void make_one_line(char *text, size_t len, size_t max)
 			len--;
 	}
 	text[len] = '\0';
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = (unsigned char)text[i];
-
-		if (c < 0x20 || c == 0x7f)
-			text[i] = '?';
-	}
+	text_make_plain(text, len);
 }
 
 enum outcome reason_set(struct reason *reason, enum outcome outcome,

@@ -10,6 +10,8 @@
 #ifndef CELLDFS_OUTCOME_H
 #define CELLDFS_OUTCOME_H
 
+#include <stddef.h>
+
 #define MUST_CHECK __attribute__((warn_unused_result))
 
 enum outcome {
@@ -50,5 +52,9 @@ struct reason {
 enum outcome reason_set(struct reason *reason, enum outcome outcome,
 			const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* Makes each control byte of TEXT a '?', and each of the two of a control
+ * character of UTF-8 (C1): what others wrote must not steer a terminal. */
+void text_make_plain(char *text, size_t len);
 
 #endif

@@ -508,7 +508,7 @@ static enum outcome check_endpoint(char *endpoint, bool allow_http,
 		return reason_set(reason, OUTCOME_INVALID,
 				  "endpoint '%.100s': expected "
 				  "https://HOST[:PORT]",
-				  endpoint);
+				  url_shown(endpoint));
 	if (strncmp(endpoint, "http://", 7) == 0 && !allow_http &&
 	    !url_is_loopback(endpoint))
 		return reason_set(reason, OUTCOME_INVALID,

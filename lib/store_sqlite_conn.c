@@ -210,6 +210,17 @@ static void set_options(struct conn *conn)
 	sqlite3_db_config(conn->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 }
 
+/* Whoever can read the file can hold locks on it and its side files, which get
+ * its mode, and keep all writers waiting: a new one is its owner's alone. Only
+ * O_EXCL may touch it: to close another's drops the locks of this process. */
+static void create_private(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		close(fd);
+}
+
 enum outcome conn_open(struct conn **opened, const char *path, bool read_only,
 		       bool create, const struct limits *limits,
 		       struct reason *reason)
@@ -225,6 +236,8 @@ enum outcome conn_open(struct conn **opened, const char *path, bool read_only,
 	conn->path = path;
 	conn->turnstile = -1;
 	conn->limits = limits;
+	if (flags & SQLITE_OPEN_CREATE)
+		create_private(path);
 	if (sqlite3_open_v2(path, &conn->db, flags, NULL) != SQLITE_OK) {
 		outcome = conn_failure(conn, limits, reason);
 		goto out;

@@ -55,3 +55,10 @@ bool url_is_loopback(const char *url)
 	       inet_pton(AF_INET, host, &address) == 1 &&
 	       ntohl(address.s_addr) >> 24 == 127;
 }
+
+const char *url_shown(const char *url)
+{
+	const char *at = strrchr(url, '@');
+
+	return at != NULL ? at + 1 : url;
+}

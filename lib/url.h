@@ -13,4 +13,7 @@ bool url_host_is(const char *url, const char *const hosts[]);
 /* It is this machine by its own names: 127.0.0.0/8, [::1], localhost. */
 bool url_is_loopback(const char *url);
 
+/* What may be shown of URL: what follows a user and a password. */
+const char *url_shown(const char *url);
+
 #endif

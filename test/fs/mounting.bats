@@ -138,6 +138,7 @@ failure() {
 		node=..,keeper=off "node=$(printf 'n%.0s' {1..129}),keeper=off" \
 		node=n1,ttl-ms=999 node=n1,addr= 'node=n1,addr=a b' \
 		node=n1,fence=yes node=n1,peer-protocol=70000 \
+		$'node=a\r\nb,keeper=off' $'node=n1,addr=a\nb' \
 		node=n1,keeper=on takeover=none skew-ms=-1 skew-ms=x \
 		skew-ms=1s skew-ms=99999999999999999999 deadline-ms=0 \
 		deadline-ms=5.5 log=relative/path log= uid=root uid=-1 \
@@ -552,6 +553,26 @@ as_nobody() {
 	mount_at m
 	run "${nobody[@]}" ls "$DIR/m"
 	[ "$status" -ne 0 ]
+}
+
+# As root could see whatever it asks for.
+@test "the keys of a bucket are not to be seen in the daemon by other programs of its user" {
+	only_on s3 "there are no keys"
+	export STORE AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY
+	as_nobody '
+		$NOBODY "$DIR/celldfs" "$STORE" "$point" -o node=n
+		pid=$($NOBODY sed -n "s/^pid //p" "$point/.celldfs/status")
+		grep -qz "^AWS_SECRET_ACCESS_KEY=$AWS_SECRET_ACCESS_KEY" \
+			"/proc/$pid/environ"
+		for file in environ mem maps auxv; do
+			if $NOBODY head -c 1 "/proc/$pid/$file" 2>/dev/null; then
+				exit 1
+			fi
+		done
+		if $NOBODY grep -F "$AWS_SECRET_ACCESS_KEY" "/proc/$pid/cmdline" \
+			"$point"/.celldfs/* "$point/nodes/n"; then exit 1; fi
+		end
+	'
 }
 
 @test "with its standard descriptors closed it has a log all the same" {

@@ -143,7 +143,8 @@ eperm_without_request() {
 
 	spy_at m1
 	: >"$DIR/m1.calls"
-	for name in 'a b' 'a+b' 'ü' $'a\nb' 'a\b' 'a*b' 'a,b' 'a@b' 'a%20b'; do
+	for name in 'a b' 'a+b' 'ü' $'a\nb' 'a\b' 'a*b' 'a,b' 'a@b' 'a%20b' \
+		'..%2fb' 'a?acl' 'a#b' 'a&b=c' 'a"b' $'a\r\nx-evil: b' $'a\e[2J'; do
 		is "$(errno_of 'os.stat(a[0])' "$DIR/m1/cells/$name")" ENOENT
 		is "$(errno_of 'os.mkdir(a[0])' "$DIR/m1/cells/$name")" EINVAL
 		is "$(errno_of 'os.stat(a[0])' "$DIR/m1/cells/$name/own")" ENOENT

@@ -26,6 +26,8 @@ unpacked() { dpkg-deb -x "$PACKAGES"/celldfs_*.deb "$DIR/deb"; }
 		[[ ", $field," =~ ", $library"[\ ,] ]] || { echo "$field"; return 1; }
 	done
 	is "$(find "$DIR/deb" -perm /022)" ""
+	is "$(dpkg-deb --ctrl-tarfile "$PACKAGES"/celldfs_*.deb | tar -t | sort | xargs)" \
+		"./control ./md5sums ./postinst ./prerm"
 }
 
 @test "package: what it holds works where it lies" {

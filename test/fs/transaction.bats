@@ -607,7 +607,8 @@ quiet() {
 		fd = rdwr()
 		for tag in (b'W/"x"', b'W/x', b'*', b'"*"', b'"a", "b"', b'"a","b"',
 			    b'a, b', b'a\nb', b'"a\tb"', b'a\0b', b'a\x7fb', b'',
-			    b'""', b'"', b'a"b', b'x' * 300):
+			    b'""', b'"', b'a"b', b'x' * 300,
+			    b'"a"\r\nx-amz-acl: public-read'):
 		    for file in OWN, fd:
 		        try:
 		            os.setxattr(file, MATCH, tag)

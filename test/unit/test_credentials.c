@@ -2,6 +2,8 @@
  */
 #include "credentials_fixture.h"
 
+#include <sys/prctl.h>
+
 /* --- The environment ------------------------------------------------------ */
 
 static void set_long(const char *name, size_t len)
@@ -264,6 +266,10 @@ static void test_site(void)
 		set_env("AWS_ENDPOINT_URL_S3", no_endpoints[i]);
 		CHECK_EQ(credentials_site(&site, &reason), OUTCOME_INVALID);
 	}
+	/* who writes a password there finds it in no log */
+	set_env("AWS_ENDPOINT_URL_S3", "user:quiet@host");
+	CHECK_EQ(credentials_site(&site, &reason), OUTCOME_INVALID);
+	CHECK(strstr(reason.text, "'host'") && !strstr(reason.text, "quiet"));
 	unsetenv("AWS_ENDPOINT_URL_S3");
 	for (size_t i = 0; i < sizeof(no_regions) / sizeof(char *); i++) {
 		set_env("AWS_REGION", no_regions[i]);
@@ -273,6 +279,14 @@ static void test_site(void)
 	unsetenv("AWS_REGION");
 	set_env("AWS_PROFILE", "missing");
 	CHECK_EQ(credentials_site(&site, &reason), OUTCOME_INVALID);
+	finish();
+}
+
+static void test_not_dumpable(void)
+{
+	prctl(PR_SET_DUMPABLE, 1);
+	start();
+	CHECK_EQ(prctl(PR_GET_DUMPABLE), 0);
 	finish();
 }
 
@@ -287,6 +301,7 @@ int main(void)
 	RUN(test_null_device);
 	RUN(test_malformed_files);
 	RUN(test_site);
+	RUN(test_not_dumpable);
 	machine_stop();
 	return 0;
 }

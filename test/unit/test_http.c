@@ -327,6 +327,20 @@ static void test_final_headers(void)
 	CHECK(http_header(&response, "etagx") == NULL);
 	check_body("hi");
 
+	/* Nor is what has a control byte in it. */
+	CHECK_EQ(answered_by("HTTP/1.1 200 OK\r\nETag: \"a\033[2J\"\r\n"
+			     "x-amz-request-id: a\rx-b: c\r\n"
+			     "x-\001: d\r\nDel: \177\r\n"
+			     "Last-Modified: a\tb \t \r\n"
+			     "Content-Length: 2\r\n\r\nhi"),
+		 HTTP_ANSWERED);
+	CHECK(http_header(&response, "etag") == NULL);
+	CHECK(http_header(&response, "x-amz-request-id") == NULL);
+	CHECK(http_header(&response, "x-\001") == NULL);
+	CHECK(http_header(&response, "del") == NULL);
+	CHECK_STR(http_header(&response, "last-modified"), "a\tb");
+	check_body("hi");
+
 	/* Trailers are no headers. */
 	CHECK_EQ(answered_by("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
 			     "Trailer: ETag\r\n\r\n2\r\nhi\r\n0\r\n"
@@ -422,6 +436,26 @@ static bool body_of(struct server *s, int fd,
 	return true;
 }
 
+/* BODY_MAX + 1 bytes, packed: libcurl unpacks what it did not ask for. */
+static bool packed(struct server *s, int fd,
+		   const struct server_request *request)
+{
+	static const char gzip[] = "\037\213\010\000\000\000\000\000\002\003"
+				   "\355\301\001\015\000\000\000\302\240"
+				   "\332\217\157\017\007\024\000\000\000\160"
+				   "\157\322\364\201\140\001\020\000\000";
+
+	(void)s;
+	(void)request;
+	server_say(fd,
+		   "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n"
+		   "\r\n%zx\r\n",
+		   sizeof(gzip) - 1);
+	server_send(fd, gzip, sizeof(gzip) - 1);
+	server_say(fd, "\r\n0\r\n\r\n");
+	return true;
+}
+
 static void test_too_large(void)
 {
 	start();
@@ -444,6 +478,10 @@ static void test_too_large(void)
 	CHECK_EQ(response.cause, HTTP_CAUSE_TOO_LARGE);
 	CHECK_EQ(response.status, 200);
 	CHECK(strstr(response.reason.text, "too large") != NULL);
+	server->answer = packed;
+	CHECK_EQ(get(), HTTP_UNKNOWN);
+	CHECK_EQ(response.cause, HTTP_CAUSE_TOO_LARGE);
+	CHECK(response.body.size <= BODY_MAX);
 	finish();
 }
 

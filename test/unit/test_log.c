@@ -135,9 +135,11 @@ static void test_control_bytes(void)
 {
 	set_up();
 	to_file();
-	log_line(LOG_INFO, "a\nb\tc\033[31m\177 \303\274%s", "\r\001");
+	log_line(LOG_INFO, "a\nb\tc\033[31m\177 \303\274%s",
+		 "\r\001\302\23331m\302\240");
 	back_to_stderr();
-	CHECK(strstr(content(), "info a?b?c?[31m? \303\274??\n") != NULL);
+	CHECK(strstr(content(), "info a?b?c?[31m? \303\274????31m\302\240\n") !=
+	      NULL);
 	clean_up();
 }
 

@@ -113,6 +113,7 @@ static void test_memory_and_file(void)
 {
 	char tmp[] = "/tmp/test_spool.XXXXXX";
 	struct spool spool;
+	uint64_t end;
 
 	CHECK(mkdtemp(tmp) != NULL);
 	setenv("TMPDIR", tmp, 1);
@@ -138,6 +139,13 @@ static void test_memory_and_file(void)
 	check_use(&spool);
 	for (uint64_t at = 0; at + BLOCK <= spool.len; at += BLOCK)
 		check_range(&spool, at, BLOCK, 1);
+	/* a hole is as long as what it stands for, and costs nothing */
+	end = spool.len;
+	spool.len = SPOOL_MAX - 10;
+	append(&spool, 10, 1);
+	CHECK_EQ(spool_append(&spool, "x", 1), OUTCOME_TOO_LARGE);
+	CHECK_EQ(spool.len, SPOOL_MAX);
+	spool_truncate(&spool, end);
 	/* also all the way back */
 	spool_truncate(&spool, 10);
 	check_range(&spool, 0, 10, 1);

@@ -484,7 +484,7 @@ static void test_endpoints(void)
 		"https://s3.example/?a",
 		"https://s3.example?a",
 		"https://s3.example#a",
-		"https://user:pw@s3.example",
+		"https://user:hush@s3.example",
 		"http://localhost@evil.example",
 		"http://127.0.0.1:80@evil",
 		"https://:443",

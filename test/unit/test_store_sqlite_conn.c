@@ -306,6 +306,27 @@ static void test_permissions(void)
 	clean_up();
 }
 
+/* Who can only read a file can lock it. */
+static void test_mode(void)
+{
+	static const char *const suffixes[] = {"", "-queue", "-wal", "-shm"};
+	struct store *store;
+	mode_t before = umask(022);
+	char name[128];
+	struct stat st;
+
+	set_up();
+	store = open_store();
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+		snprintf(name, sizeof(name), "%s%s", path, suffixes[i]);
+		CHECK_EQ(stat(name, &st), 0);
+		CHECK_EQ(st.st_mode & 0777, 0600);
+	}
+	store_close(store);
+	umask(before);
+	clean_up();
+}
+
 static void test_side_file_mode(void)
 {
 	char queue[128];
@@ -500,6 +521,7 @@ int main(void)
 	RUN(test_replaced_under_us);
 	RUN(test_read_only);
 	RUN(test_permissions);
+	RUN(test_mode);
 	RUN(test_side_file_mode);
 	RUN(test_opening_waits);
 	RUN(test_clock_over_boots);

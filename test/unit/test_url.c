@@ -1,4 +1,5 @@
-/* url: whose host a URL names. What could be read in two ways is nobody's.
+/* url: whose host a URL names. What could be read in two ways is nobody's. What
+ * of it may be shown.
  */
 #include "check.h"
 
@@ -73,9 +74,18 @@ static void test_host(void)
 	CHECK(!url_host_is("http://169.254.170.2@example", hosts));
 }
 
+static void test_shown(void)
+{
+	CHECK_STR(url_shown("https://s3.example:1/x"),
+		  "https://s3.example:1/x");
+	CHECK_STR(url_shown("https://user:hush@s3.example"), "s3.example");
+	CHECK_STR(url_shown("user:hu@sh@s3.example"), "s3.example");
+}
+
 int main(void)
 {
 	RUN(test_loopback);
 	RUN(test_host);
+	RUN(test_shown);
 	return 0;
 }

@@ -1,0 +1,147 @@
+#!/usr/bin/env bats
+# installed: the .deb on a Debian 12 that has nothing else, its unit without
+# systemd, and what is left after it.
+#
+# CELLDFS_ROOT is the root of that Debian 12, used by nothing else: the ROOT of
+#
+#	debootstrap --variant=minbase bookworm ROOT
+#
+# from where apt can install. Without it there is nothing to be seen here.
+
+bats_require_minimum_version 1.5.0
+load helper
+
+setup_file() {
+	[ -n "${CELLDFS_ROOT-}" ] || skip "no CELLDFS_ROOT: see this file"
+	[ "$(id -u)" -eq 0 ] || skip "only root uses chroot"
+	[ -z "$CELLDFS_SANITIZE" ] || skip "the released build is packaged"
+	(cd "$CELLDFS_BUILD" && cpack -B "$BATS_FILE_TMPDIR") \
+		>"$BATS_FILE_TMPDIR/log" 2>&1 || { cat "$BATS_FILE_TMPDIR/log"; return 1; }
+	cp "$BATS_FILE_TMPDIR"/celldfs_*.deb "$CELLDFS_ROOT/tmp/celldfs.deb"
+	[ -c "$CELLDFS_ROOT/dev/fuse" ] ||
+		mknod -m 666 "$CELLDFS_ROOT/dev/fuse" c 10 229
+	# as systemd would; else fusermount3 keeps a list of mounts in /etc
+	ln -sf ../proc/self/mounts "$CELLDFS_ROOT/etc/mtab"
+	mount -t proc proc "$CELLDFS_ROOT/proc"
+	in_root apt-get -q update
+	files >"$BATS_FILE_TMPDIR/before"
+	in_root apt-get -q -y --no-install-recommends install /tmp/celldfs.deb
+}
+
+teardown_file() {
+	! mountpoint -q "$CELLDFS_ROOT/proc" || umount "$CELLDFS_ROOT/proc"
+}
+
+# in_root COMMAND...
+in_root() {
+	chroot "$CELLDFS_ROOT" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
+		LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"
+}
+
+files() { in_root find / -xdev -path /proc -prune -o -print | sort; }
+
+# --- What a service manager does, for one instance of the unit ----------------
+
+POINT=/srv/fleet
+
+# unit KEY: its values, a line each.
+unit() {
+	sed -e ':a' -e '/\\$/N; s/\\\n//; ta' \
+		"$CELLDFS_ROOT/lib/systemd/system/celldfs@.service" |
+		sed -n "s/^$1=//p"
+}
+
+# as_service COMMAND: a line of the unit, in which ${X} is one word.
+as_service() {
+	local environment
+
+	mapfile -t environment <"$CELLDFS_ROOT/etc/celldfs/fleet"
+	# shellcheck disable=SC2001
+	in_root env "${environment[@]}" NOTIFY_SOCKET=/tmp/notify \
+		sh -c "exec $(sed 's/\${[A-Z]*}/"&"/g' <<<"$1")"
+}
+
+# start COUNT: returns when READY=1 has come so often. Sets $service, to wait for,
+# and $daemon.
+start() {
+	local line end=$((SECONDS + 60))
+
+	while IFS= read -r line; do
+		as_service "${line#-}" || [[ $line == -* ]]
+	done < <(unit ExecStartPre)
+	as_service "$(unit ExecStart)" >>"$DIR/log" 2>&1 3>&- &
+	service=$!
+	until [ "$(grep -cFx READY=1 "$DIR/told")" -ge "$1" ]; do
+		sleep 0.05
+		[ "$SECONDS" -lt "$end" ] || { cat "$DIR/log" "$DIR/told"; return 1; }
+	done
+	daemon=$(sed -n 's/^pid //p' "$CELLDFS_ROOT$POINT/.celldfs/status")
+}
+
+teardown() {
+	fusermount3 -u -z -q "$CELLDFS_ROOT$POINT" || true
+	[ -z "${manager-}" ] || kill "$manager"
+	rm -f "$CELLDFS_ROOT/tmp/notify"
+	[[ $STORE != s3:* ]] || outside rm '*'
+	rm -rf "$DIR"
+}
+
+@test "installed: what it depends on suffices; the unit serves, and again after kill -9" {
+	local own=$CELLDFS_ROOT$POINT/cells/c/own store=$STORE environment
+
+	run in_root sh -c 'ldd /usr/bin/celldfs* 2>&1 | grep "not found"'
+	is "$output" ""
+	# $DIR is not there
+	[[ $store == s3:* ]] || store=sqlite:/srv/fleet.db
+	mkdir -p "$CELLDFS_ROOT/etc/celldfs"
+	{
+		printf '%s\n' "STORE=$store" "MOUNTPOINT=$POINT" \
+			"OPTIONS=node=a,ttl-ms=3000"
+		env | grep '^AWS_' || true
+	} >"$CELLDFS_ROOT/etc/celldfs/fleet"
+	python3 - "$CELLDFS_ROOT/tmp/notify" >"$DIR/told" 3>&- <<-'PY' &
+		import socket, sys
+		manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+		manager.bind(sys.argv[1])
+		while True:
+		    print(manager.recv(4096).decode(), flush=True)
+	PY
+	manager=$!
+	until [ -S "$CELLDFS_ROOT/tmp/notify" ]; do sleep 0.02; done
+	is "$(unit Type) $(unit Restart)" "notify always"
+
+	start 1
+	create "$own" "$(own a 1)"
+	kill -KILL "$daemon"
+	run ! wait "$service"
+	run cat "$own"
+	[[ $output == *"not connected"* ]]
+	sleep "$(unit RestartSec)"
+	start 2
+	is "$(cat "$own")" "$(own a 1)"
+	swap "$own" "$(own '' 1)"
+	kill -TERM "$daemon"
+	wait "$service"
+	grep -qFx STOPPING=1 "$DIR/told"
+	run ! mountpoint -q "$CELLDFS_ROOT$POINT"
+	# nobody takes the directory for the fleet
+	is "$(stat -c %a "$CELLDFS_ROOT$POINT")" 555
+	run ! mkdir -p "${own%/*}"
+
+	# by mount(8), as in fstab
+	mapfile -t environment < <(env | grep '^AWS_')
+	in_root env "${environment[@]}" mount -t fuse.celldfs "$store" /mnt -o node=b
+	is "$(cat "$CELLDFS_ROOT/mnt/cells/c/own")" "$(own '' 1)"
+	[[ $(cat "$CELLDFS_ROOT/mnt/nodes/a") == *'"expires_ms":0,'* ]]
+	in_root umount /mnt
+}
+
+# /srv/fleet and /etc/celldfs are the operator's; what else stays is apt's.
+@test "installed: purged, it leaves nothing" {
+	chattr -i "$CELLDFS_ROOT$POINT"
+	rmdir "$CELLDFS_ROOT$POINT"
+	rm -rf "$CELLDFS_ROOT/etc/celldfs" "$CELLDFS_ROOT"/srv/fleet.db*
+	in_root apt-get -q -y purge --autoremove celldfs
+	is "$(files | grep -vxFf "$BATS_FILE_TMPDIR/before" |
+		grep -vE '^/var/(cache|lib|log)/apt/')" ""
+}
