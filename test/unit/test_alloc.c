@@ -198,7 +198,9 @@ static bool request_is_signed(void)
 					.path = "/k",
 					.body = OWN,
 					.body_len = strlen(OWN)};
-	struct sigv4_keys keys = {"AK", "secret", "token"};
+	struct sigv4_keys keys = {.access_key = "AK",
+				  .secret_key = "secret",
+				  .session_token = "token"};
 	struct sigv4_scope scope = {"us-east-1", "s3", 1000};
 	struct sigv4_signature signature;
 	enum outcome outcome;
