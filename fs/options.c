@@ -51,6 +51,7 @@ struct parser {
 	struct reason *reason;
 	const char *name;  /* of the option being read */
 	const char *value; /* NULL: none */
+	char *room;	   /* left of options->lists */
 };
 
 static enum outcome refuse_value(struct parser *parser, const char *expected)
@@ -423,11 +424,14 @@ static enum outcome parse_one(struct parser *parser, char *word)
 	return refuse_unknown(parser);
 }
 
-static enum outcome parse_list(struct parser *parser, char *list)
+/* ps(1) goes on showing ARGV as it was. */
+static enum outcome parse_list(struct parser *parser, const char *text)
 {
 	enum outcome outcome = OUTCOME_OK;
+	char *list = memcpy(parser->room, text, strlen(text) + 1);
 	char *word;
 
+	parser->room += strlen(text) + 1;
 	while (outcome == OUTCOME_OK && (word = strsep(&list, ",")))
 		if (*word)
 			outcome = parse_one(parser, word);
@@ -509,8 +513,8 @@ static enum outcome check_whole(const struct options *options,
 }
 
 /* A dash word. *NEXT is the argument behind it, or NULL. */
-static enum outcome parse_dash(struct parser *parser, char *word, char *next,
-			       bool *used_next)
+static enum outcome parse_dash(struct parser *parser, const char *word,
+			       const char *next, bool *used_next)
 {
 	struct options *options = parser->options;
 
@@ -541,6 +545,7 @@ enum outcome options_parse(struct options *options, int argc, char **argv,
 {
 	struct parser parser = {.options = options, .reason = reason};
 	enum outcome outcome = OUTCOME_OK;
+	size_t size = 1;
 
 	memset(options, 0, sizeof(*options));
 	options->skew_ms = 1000;
@@ -548,8 +553,11 @@ enum outcome options_parse(struct options *options, int argc, char **argv,
 	options->watch_ms = 1000;
 	options->uid = getuid();
 	options->gid = getgid();
+	for (int i = 1; i < argc; i++)
+		size += strlen(argv[i]) + 1;
 	options->fuse = strdup("");
-	if (!options->fuse)
+	options->lists = parser.room = malloc(size);
+	if (!options->fuse || !options->lists)
 		return OUTCOME_NO_MEMORY;
 	for (int i = 1; i < argc && outcome == OUTCOME_OK; i++) {
 		bool used_next = false;
@@ -572,5 +580,6 @@ enum outcome options_parse(struct options *options, int argc, char **argv,
 void options_release(struct options *options)
 {
 	free(options->fuse);
-	options->fuse = NULL;
+	free(options->lists);
+	options->fuse = options->lists = NULL;
 }

@@ -41,11 +41,12 @@ struct options {
 	uid_t uid;
 	gid_t gid;
 	mode_t umask;
-	char *fuse; /* owned: what goes to libfuse, comma-separated; "" */
+	char *fuse;  /* owned: what goes to libfuse, comma-separated; "" */
+	char *lists; /* owned: the lists of options, in pieces */
 };
 
 /* Parses the arguments. OK; INVALID with REASON: exit status 2; NO_MEMORY.
- * Strings point into ARGV, which must stay. */
+ * Strings point into ARGV, which must stay, or into OPTIONS->lists. */
 enum outcome options_parse(struct options *options, int argc, char **argv,
 			   struct reason *reason) MUST_CHECK;
 void options_release(struct options *options);

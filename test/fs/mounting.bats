@@ -224,6 +224,9 @@ failure() {
 	is "$(sed -n 's/^deadline_ms //p' "$DIR/m/.celldfs/status")" 2000
 	is "$(sed -n 's/^skew_ms //p' "$DIR/m/.celldfs/status")" 5
 	is "$(stat -c %a "$DIR/m/cells")" 700
+	# it is what ps shows
+	is "$(tr '\0' ' ' <"/proc/$(status_pid "$DIR/m")/cmdline")" \
+		"$CELLDFS -odeadline-ms=2000 $STORE -oskew-ms=5,umask=077 $DIR/m "
 }
 
 @test "relative store path and mount point" {
