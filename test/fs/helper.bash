@@ -25,7 +25,9 @@ export PYTHONDONTWRITEBYTECODE=1
 HERE=$(cd "${BASH_SOURCE[0]%/*}" && pwd)
 KIND=${CELLDFS_STORE:-sqlite}
 
+# ROOT_ONLY: why a file needs root.
 setup() {
+	[ -z "${ROOT_ONLY-}" ] || [ "$(id -u)" -eq 0 ] || skip "$ROOT_ONLY"
 	DIR=$(mktemp -d "${TMPDIR:-/tmp}/celldfs-test.XXXXXX")
 	MOUNTS=()
 	STORE=

@@ -6,7 +6,7 @@ load helper
 
 HELPER=$(cd "$HERE/../../scripts" && pwd)/umount.fuse.celldfs
 
-setup_file() { [ "$(id -u)" -eq 0 ] || skip "only root unmounts with umount -i"; }
+ROOT_ONLY="only root unmounts with umount -i"
 
 # helper STATUS ARGUMENT...: runs it and expects that exit status. Sets $stderr
 # and $took, in ms.
