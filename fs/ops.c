@@ -1,7 +1,6 @@
 #include "ops.h"
 
 #include "attr.h"
-#include "control.h"
 #include "dir.h"
 #include "fetch.h"
 #include "file.h"
@@ -230,21 +229,6 @@ static void run_getattr(struct work *work)
 	fuse_reply_attr(work->req, &attr, 0);
 }
 
-static void answer_control_attr(struct mount *mount, fuse_req_t req,
-				struct node *node)
-{
-	struct stat attr;
-	struct buf text;
-
-	attr_fixed(mount, node, &attr);
-	buf_init(&text, CONTROL_TEXT_MAX);
-	if (!node->control->asks_store &&
-	    control_print_now(mount, node->control, &text) == OUTCOME_OK)
-		attr.st_size = (off_t)text.len;
-	buf_release(&text);
-	fuse_reply_attr(req, &attr, 0);
-}
-
 static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
 	struct mount *mount = mount_of(req);
@@ -256,10 +240,6 @@ static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 	(void)fi; /* fstat sends none: the node's handle is the open file */
 	if (!node_is_record(node)) {
-		if (node->kind == NODE_CONTROL_FILE) {
-			answer_control_attr(mount, req, node);
-			return;
-		}
 		attr_fixed(mount, node, &attr);
 		fuse_reply_attr(req, &attr, ATTR_FIXED_S);
 		return;
