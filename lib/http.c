@@ -166,6 +166,20 @@ static bool take_field(struct attempt *attempt, const char *line, size_t len)
 			   (size_t)(end - value));
 }
 
+/* RFC 9112, section 4; 0: it is no such line, whatever libcurl makes of it. */
+static int status_of(const char *line, size_t len)
+{
+	size_t at = strlen(line[6] == '.' ? "HTTP/1.1" : "HTTP/2");
+	char digits[4] = "";
+
+	if (len <= at + 4 || line[at] != ' ' || !is_blank(line[at + 4]))
+		return 0;
+	memcpy(digits, line + at + 1, 3);
+	if (strspn(digits, "0123456789") != 3)
+		return 0;
+	return (int)strtol(digits, NULL, 10);
+}
+
 /* One line, its end included. A status line begins a new block. */
 static size_t take_header(char *line, size_t size, size_t count, void *arg)
 {
@@ -182,12 +196,7 @@ static size_t take_header(char *line, size_t size, size_t count, void *arg)
 	if (attempt->headers_done)
 		return len; /* a trailer */
 	if (len >= 12 && strncasecmp(line, "HTTP/", 5) == 0) {
-		const char *space = memchr(line, ' ', len);
-		char digits[4] = "";
-
-		if (space != NULL && space + 3 < line + len)
-			memcpy(digits, space + 1, 3);
-		status = (int)strtol(digits, NULL, 10);
+		status = status_of(line, len);
 		buf_clear(&response->headers);
 		response->status = status >= 200 ? status : 0;
 		response->answered_ms = clock_boot_ms();

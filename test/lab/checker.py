@@ -20,15 +20,21 @@ those that name the version they replace need not be compared: that version neve
 comes again. Of flock's, which fit any version, it counts only how many of a node
 are used up, and where some have led nowhere more of them do not either.
 
+Before that, an unknown write whose value was seen is given the time at which that
+was: nobody else has written it.
+
 What would take too long is not searched: more than UNSEEN_MOST versions in a row
-that nobody has seen, more than STEPS_MOST steps. A record for which no order was
-found without that is undecided, which is no success, but no violation either.
+that nobody has seen, more than STEPS_MOST steps. If no order was found without
+that, what comes after one of the last versions that were reached is searched alone:
+if there is no order of that, there is none of all. Else the record is undecided,
+which is no success, but no violation either.
 """
-import collections, operator
+import collections, copy, operator
 
 NEVER = float('inf')
 UNSEEN_MOST = 6
-STEPS_MOST = 200_000
+STEPS_MOST = 50_000
+BACK_MOST = 20 # versions that are searched alone
 
 def parse(value):
     """NODE, EPOCH, TAG"""
@@ -106,6 +112,22 @@ class Violation:
     def __str__(self):
         return '\n    '.join([self.text] + [str(o) for o in self.operations])
 
+def settle(operations):
+    """An unknown write whose value was seen has happened by then, if nobody else
+    can have written it, and so has the one whose value it replaced."""
+    writers = collections.Counter(o.value for o in operations if o.kind != 'read')
+    unknown = {o.value: o for o in operations if o.kind == 'swap' and
+               o.ret == NEVER and parse(o.value)[2] and writers[o.value] == 1}
+    happened = {}
+    for o in sorted(operations, key=lambda o: o.ret):
+        for value in (o.found, o.value) if o.ret != NEVER else ():
+            while value in unknown:
+                written = unknown.pop(value)
+                happened[written] = settled = copy.copy(written)
+                settled.ret = o.ret
+                value = written.found
+    return [happened.get(o, o) for o in operations]
+
 class Search:
     def __init__(self, operations, first='-'):
         self.value, self.steps = first, 0
@@ -132,6 +154,7 @@ class Search:
         kinds = sorted({o.of_any() for o in operations} - {None})
         self.any = {kind: n for n, kind in enumerate(kinds)}
         self.used = (0,) * (len(kinds) + 1) # and the last: unseen so far
+        self.known = {v for o in self.returns for v in (o.value, o.found)}
         self.seen = {v for o in operations for v in (o.value, o.found) if v}
         self.done = 0       # a bit for each operation
         self.chain = []     # of (operation, value after it)
@@ -201,9 +224,10 @@ class Search:
                 alike.add(o.alike())
                 found.append((o, value))
         # the last is tried first: what has returned, the earliest of them; then
-        # what fits here and nowhere else
-        return sorted(found, key=lambda f: (f[0].ret, not f[0].value and
-                                            not f[0].found), reverse=True)
+        # what makes a version that is needed; then what fits here and nowhere else
+        return sorted(found, key=lambda f: (
+            f[0].ret, f[1] not in self.known, not f[0].value and not f[0].found),
+            reverse=True)
 
     def fits_bound(self, o, value):
         """Nothing that is missing is left behind by it."""
@@ -327,14 +351,34 @@ def rejected_happened(operations, rejected):
                     yield Violation('a rejected write has happened', [r, o])
                     return
 
+def fails_from(value, operations):
+    """From VALUE on, which was there: is there no order of what comes after it,
+    even if all that fits any version is still unused?"""
+    now = order(value)
+    left = [o for o in operations if not o.value or order(o.value) > now or
+            o.value == value and o.kind != 'swap']
+    search = Search(left, value)
+    return not search.run() and search.decided
+
+def fails_soon(search, operations):
+    """That, from one of the last versions that the search has reached."""
+    # it would have to be known what these have locked
+    if any(o.kind == 'lock' and o.ret != NEVER and not o.value for o in operations):
+        return False
+    before = sorted((v for v in search.known if v and
+                     order(v) <= order(search.best[3])), key=order)
+    return any(fails_from(v, operations) for v in before[-2:-BACK_MOST:-3])
+
 def check_record(operations, rejected=(), first='-'):
     """The violations of one record's history, the plainest first, and the order
     in which everything happened: pairs of an operation and the value after it."""
+    operations = settle(operations)
     search = Search(operations, first)
     found = [v for check in (twice(operations), two_owners(operations),
                              rejected_happened(operations, rejected),
                              came_back(operations)) for v in check]
     if not search.run():
+        search.decided = search.decided or fails_soon(search, operations)
         found.append(search.explain(operations))
         search.chain = search.chain[:search.best[0]]
     return found, search.chain

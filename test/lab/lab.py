@@ -12,7 +12,7 @@ GATEWAY = os.path.join(SOURCE, 'test/s3/gateway')
 SABOTAGE = os.path.join(SOURCE, 'test/lab/sabotage')
 
 USAGE = """usage: scripts/lab [--seed N] [--minutes N] [--mounts N] [--clients N]
-                   [--cells N] [--attempts N] [--keep] [--sabotage NAME]
+                   [--cells N] [--attempts N] [--keep] [--sabotage NAME | all]
 
 Is celldfs right when everything goes wrong at once? MOUNTS nodes, each in a
 network namespace of its own, keep their leases and share a bucket of a real S3
@@ -34,8 +34,9 @@ gateway if none runs.
   --attempts N    fail if fewer swaps reached the store, unless the machine was
                   busy with something else before
   --keep          keep the logs, not only after a failure
-  --sabotage NAME run a celldfs without one of its safety steps, and fail unless
-                  that is found out; NAME is one of
+  --sabotage NAME run a celldfs without one of its safety steps, built from a copy
+                  of the tree, and fail unless that is found out; all: without
+                  each in turn; NAME is one of
                   %s
 
 Exit status 0: all is well; 1: it is not, and the logs are kept; 2: usage; 77: not
@@ -53,10 +54,12 @@ def on_signals(what):
     for name in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
         signal.signal(name, what)
 
+def sabotages():
+    return sorted(os.path.basename(p)[:-len('.patch')]
+                  for p in glob.glob(SABOTAGE + '/*.patch'))
+
 def usage():
-    names = sorted(os.path.basename(p)[:-len('.patch')]
-                   for p in glob.glob(SABOTAGE + '/*.patch'))
-    return USAGE % '\n                  '.join(names)
+    return USAGE % '\n                  '.join(sabotages())
 
 def options():
     parser = argparse.ArgumentParser(add_help=False, usage=usage()[7:])
@@ -75,7 +78,7 @@ def options():
     if found.minutes <= 0 or not 1 <= found.mounts <= 60 or \
             found.clients < 1 or found.cells < found.mounts:
         parser.error('out of range')
-    if found.sabotage and not os.path.exists(patch_of(found.sabotage)):
+    if found.sabotage not in [None, 'all'] + sabotages():
         parser.error('no such sabotage: ' + found.sabotage)
     return found
 
@@ -119,7 +122,7 @@ class Client:
 class Lab:
     def __init__(self, found):
         self.options, self.seconds = found, found.minutes * 60
-        self.build = os.environ.get('CELLDFS_BUILD', SOURCE + '/build')
+        self.build = os.environ['CELLDFS_BUILD']
         self.celldfs = os.path.join(self.build, 'celldfs')
         # so that a run of any size asks about as much of the machine
         self.pace_ms = max(1, found.clients * 3 // 2)
@@ -127,7 +130,7 @@ class Lab:
         self.over, self.gone = threading.Event(), threading.Event()
         self.counts = collections.Counter()
         self.lock = threading.Lock() # of the counts
-        self.troubles, self.gateway_is_ours, self.dir = [], False, None
+        self.troubles, self.dir = [], None
         self.id, self.subnet = os.getpid(), random.randrange(1, 255)
 
     def start(self, command, **named):
@@ -140,21 +143,6 @@ class Lab:
             self.counts[what] += 1
 
     # --- beginning and end ---------------------------------------------------
-
-    def use_gateway(self):
-        os.environ['CELLDFS_BUILD'] = self.build
-        if subprocess.run([GATEWAY, 'env'], capture_output=True).returncode:
-            self.gateway_is_ours = True
-            subprocess.run([GATEWAY, 'start'], check=True)
-        for line in subprocess.check_output([GATEWAY, 'env'],
-                                            text=True).splitlines():
-            name, _, value = line.partition('=')
-            os.environ[name] = value
-        # neither this machine's settings nor its proxies
-        for name in 'AWS_CONFIG_FILE', 'AWS_SHARED_CREDENTIALS_FILE':
-            os.environ[name] = '/dev/null'
-        for name in 'AWS_PROFILE', 'AWS_SESSION_TOKEN', 'AWS_ENDPOINT_URL_S3':
-            os.environ.pop(name, None)
 
     def sabotage(self):
         """A build of the tree as the patch makes it."""
@@ -183,7 +171,6 @@ class Lab:
         if self.options.sabotage:
             print('lab: building without: ' + self.options.sabotage, flush=True)
             self.sabotage()
-        self.use_gateway()
         self.store = 's3://%s/%s' % (os.environ['GATEWAY_BUCKET'],
                                      os.path.basename(self.dir))
         self.idle = idle_share()
@@ -250,8 +237,6 @@ class Lab:
         if self.dir and hasattr(self, 'store'):
             outside.connect(self.store).rm(
                 outside.connect(self.store).keys())
-        if self.gateway_is_ours:
-            subprocess.run([GATEWAY, 'stop'])
         if self.dir and not keep:
             shutil.rmtree(self.dir)
 
@@ -400,21 +385,33 @@ def experiment(lab):
             sum(not violation.certain for _, violation in violations)))
     return verdict(lab, violations)
 
-def main():
-    found = options()
-    if os.geteuid() != 0 or not all(map(shutil.which, ('ip', 'nsenter'))):
-        print('lab: skipped: network namespaces need root, ip and nsenter')
-        return SKIPPED
-    on_signals(interrupt)
+def starts_gateway():
+    """False: it runs already."""
+    if subprocess.run([GATEWAY, 'env'], capture_output=True).returncode == 0:
+        return False
+    subprocess.run([GATEWAY, 'start'], check=True)
+    return True
+
+def use_gateway():
+    for line in subprocess.check_output([GATEWAY, 'env'], text=True).splitlines():
+        name, _, value = line.partition('=')
+        os.environ[name] = value
+    # neither this machine's settings nor its proxies
+    for name in 'AWS_CONFIG_FILE', 'AWS_SHARED_CREDENTIALS_FILE':
+        os.environ[name] = '/dev/null'
+    for name in 'AWS_PROFILE', 'AWS_SESSION_TOKEN', 'AWS_ENDPOINT_URL_S3':
+        os.environ.pop(name, None)
+
+def run(found):
     print('lab: seed %d, %g s, %d mounts, %d clients' % (
         found.seed, found.minutes * 60, found.mounts, found.clients), flush=True)
     lab, status, keep = Lab(found), 1, True
     try:
         status = experiment(lab)
         keep = status != 0
-    except Interrupted as e:
+    except Interrupted:
         keep = False
-        print('lab: ended by %s' % e)
+        raise
     except (Trouble, OSError, subprocess.CalledProcessError) as e:
         print('lab: %s' % e)
     finally:
@@ -422,10 +419,37 @@ def main():
         lab.remove(keep or found.keep)
         if lab.dir and (keep or found.keep):
             print('lab: the logs are in ' + lab.dir)
+        on_signals(interrupt)
     print('lab: again: scripts/lab --seed %d --minutes %g --mounts %d '
           '--clients %d --cells %d%s' % (
               found.seed, found.minutes, found.mounts, found.clients, found.cells,
               ' --sabotage ' + found.sabotage if found.sabotage else ''))
+    return status
+
+def main():
+    found = options()
+    if os.geteuid() != 0 or not all(map(shutil.which, ('ip', 'nsenter'))):
+        print('lab: skipped: network namespaces need root, ip and nsenter')
+        return SKIPPED
+    os.environ.setdefault('CELLDFS_BUILD', SOURCE + '/build')
+    on_signals(interrupt)
+    status, is_ours = 0, False
+    try:
+        is_ours = starts_gateway()
+        use_gateway()
+        for name in sabotages() if found.sabotage == 'all' else [found.sabotage]:
+            found.sabotage = name
+            status = max(status, run(found))
+    except Interrupted as e:
+        status = 1
+        print('lab: ended by %s' % e)
+    except subprocess.CalledProcessError as e:
+        status = 1
+        print('lab: %s' % e)
+    finally:
+        on_signals(signal.SIG_IGN)
+        if is_ours:
+            subprocess.run([GATEWAY, 'stop'])
     return status
 
 if __name__ == '__main__':

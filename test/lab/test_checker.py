@@ -2,8 +2,8 @@
 import random, unittest
 from unittest import mock
 import checker
-from checker import NEVER, Operation, Run, authority, check_record, robbed, \
-    without_authority
+from checker import NEVER, Operation, Run, authority, check_record, parse, \
+    robbed, without_authority
 
 def read(call, ret, value):
     return Operation('read', call, ret, value)
@@ -16,6 +16,33 @@ def lock(call, ret, node, value=None):
 
 def unlock(call, node, found=None):
     return Operation('unlock', call, NEVER, None, found, node)
+
+def simulated(rng, count):
+    """What the programs of four nodes are told of one cell."""
+    now, value, locked = 0, '-', None
+    for n in range(count):
+        now += rng.random()
+        me, call, ret = rng.choice('abcd'), now - 3 * rng.random(), now + 3
+        node, epoch, _ = parse(value)
+        told = rng.random() < 0.66
+        happened = told or rng.random() < 0.5
+        for _ in range(n % 3):
+            yield read(call, ret, value)
+        way = rng.random()
+        if way < 0.25 and node != me:
+            new = '%s/%d/' % (me, epoch + 1)
+            yield lock(call, ret, me, new) if told else lock(call, NEVER, me)
+            yield unlock(now, me, new if told else None)
+            locked = new if happened else locked
+        elif way < 0.6 and value == locked:
+            value = '/%d/' % epoch # by the unlock that there is
+            continue
+        else:
+            tag = n if rng.random() < 0.8 else ''
+            new = '/%d/%s' % (epoch, tag) if node and rng.random() < 0.5 else \
+                '%s/%d/%s' % (me, epoch + rng.randrange(1, 15), tag)
+            yield swap(call, ret if told else NEVER, value, new, me)
+        value = new if happened else value
 
 class Records(unittest.TestCase):
     def holds(self, *operations, rejected=()):
@@ -164,6 +191,49 @@ class Records(unittest.TestCase):
             operations.append(read(8 * n + 3, 8 * n + 4, '/%d/' % n))
         self.holds(*operations)
         self.fails(*operations, read(2000, 2001, 'c/150/'))
+
+    def test_unknown_that_were_seen(self):
+        """They have happened, whatever else was under way when nobody looked."""
+        some = [swap(1, 2, '-', 'a/1/x'), swap(3, 4, 'a/1/x', '/1/y')]
+        more = [swap(5, NEVER, '/1/y', '%s/2/z' % node) for node in 'abcd']
+        for node in 'abcd' * 10:
+            more += [lock(5, NEVER, node), unlock(5, node)]
+        with mock.patch.object(checker, 'STEPS_MOST', 20):
+            self.holds(*some, swap(5, NEVER, '/1/y', 'b/40/'),
+                       read(9, 10, 'b/40/'), *more)
+            self.holds(*some, swap(5, NEVER, '/1/y', 'c/30/w'),
+                       swap(5, NEVER, 'c/30/w', 'b/40/x'),
+                       read(9, 10, 'b/40/x'), *more)
+
+    def test_unknown_that_were_seen_too_early(self):
+        self.fails(swap(1, 2, '-', 'a/1/x'), read(3, 4, 'a/3/z'),
+                   swap(5, NEVER, 'a/1/x', 'a/2/y'),
+                   swap(2, NEVER, 'a/2/y', 'a/3/z'))
+
+    def test_long_histories(self):
+        """A third of the attempts are without an answer; first as many as of one
+        cell in ten minutes."""
+        self.holds(*simulated(random.Random(1), 4000))
+        for seed in range(3):
+            operations = list(simulated(random.Random(seed), 200))
+            self.holds(*operations)
+            late = [o for o in operations if o.kind == 'read'][100]
+            self.fails(*operations, read(1e6, 1e6 + 1, late.value),
+                       says='came back')
+
+    def test_what_takes_too_long(self):
+        """What was reached last is enough to see that there is no order; where
+        there is one, it is never denied."""
+        operations = [swap(1, 2, '-', 'a/1/x'), swap(3, 4, 'a/1/x', '/1/y'),
+                      read(6, 7, 'd/6/'), swap(8, 9, 'd/6/', 'd/7/z')]
+        for node in 'abcd' * 10:
+            operations += [lock(5, NEVER, node), unlock(5, node)]
+        with mock.patch.object(checker, 'STEPS_MOST', 100):
+            self.holds(*operations)
+            self.fails(*operations, read(10, 11, 'nobody/8/'))
+            for seed in range(20):
+                found = check_record(list(simulated(random.Random(seed), 200)))[0]
+                self.assertEqual([v.certain for v in found], [False])
 
     def test_random_histories_of_a_register(self):
         """What a register did is linearizable; with one read turned into that

@@ -29,6 +29,8 @@
  * serves the next write), or FIRST_FIRST (guards serve in the order in which they
  * were armed).
  */
+#include "must.h"
+
 #ifndef SHELLS
 #define SHELLS 2
 #endif
@@ -39,20 +41,6 @@
 #define CHANGES 2
 #endif
 #define ARMED_MAX (SHELLS + 1)
-
-/* Both tell on the standard output, outside of the states: once that something
- * interesting was reached, and what was violated. */
-c_decl {
-	static int is_seen[16];
-}
-#define SEEN(n, text) c_code { if (!is_seen[n]++) puts("seen: " text); }
-#define MUST(what, x)					\
-	if						\
-	:: x						\
-	:: else ->					\
-		c_code { puts("violated: " what); };	\
-		assert(false)				\
-	fi
 
 byte etag = 1;
 byte changes; /* by somebody outside */
@@ -81,7 +69,7 @@ inline arm(tag)
 #if !defined(NO_CONTEST) && !defined(FIRST_FIRST)
 	:: refusals_left > 0 || (count > 0 && armed[0] != tag) ->
 		contest();
-		SEEN(0, "a contest")
+		SEEN("a contest")
 #endif
 	:: else ->
 		armed[count] = tag;
@@ -121,7 +109,7 @@ write:
 			take(guard);
 			if
 			:: guard == 255 ->
-				SEEN(1, "refused");
+				SEEN("refused");
 				goto over
 #if defined(NO_CONTEST) || defined(FIRST_FIRST)
 			:: guard == 0 -> goto over
@@ -132,15 +120,15 @@ write:
 		if
 		:: atomic { true ->
 			arm(guard);
-			SEEN(2, "given back");
+			SEEN("given back");
 			goto write } /* interrupted, and tried again */
 		:: atomic { true ->
 			MUST("OWN GUARD", guard == known);
 			if
 			:: guard == etag ->
 				etag++;
-				SEEN(3, "applied")
-			:: else -> SEEN(4, "the store refuses")
+				SEEN("applied")
+			:: else -> SEEN("the store refuses")
 			fi }
 		fi;
 over:
@@ -158,7 +146,7 @@ proctype Killed()
 {
 	byte i;
 
-	atomic { arm(etag); SEEN(5, "a guard that nobody uses") }
+	atomic { arm(etag); SEEN("a guard that nobody uses") }
 }
 
 init {
@@ -174,8 +162,6 @@ init {
 	:: changes < CHANGES -> atomic { changes++; etag++ }
 	:: break
 	od;
-#if !defined(NO_CONTEST) && !defined(FIRST_FIRST)
 	atomic { _nr_pr == 1 ->
 		MUST("NO REMAINS", count + refusals_left == 1) } /* Killed's */
-#endif
 }

@@ -12,15 +12,17 @@
  *		send one conditional PUT, settle, check again
  *	PERMIT	keeper_permit()
  *	IS_DEAD	ownership_life(), called by judge_object() in fs/judge.c
- *	*_request	a conditional PUT lands at any time or never, also long after
- *		its answer was given up
+ *	land_*	a conditional PUT lands at any time or never, also long after its
+ *		answer was given up
  *	Clock	CLOCK_BOOTTIME and the store's clock
  *
  * Time is in ticks, and every time is kept as "how long from now": so there are
  * finitely many states, and the search has no horizon, whatever the number of
  * renewals, restarts and epochs. A pause is a process that does not move while
  * the clock does. The store's clock, as run r knows it (lib/fleet.h), is wrong by
- * clock_off[r], 0 or OFF_MAX ticks; -o skew-ms= is SKEW ticks.
+ * clock_off[r], 0 or OFF_MAX ticks; -o skew-ms= is SKEW ticks. Only differences
+ * matter, and nodes are alike: so with 3 nodes it is enough that the last AHEAD of
+ * them, 0 to 2, are ahead, one search each.
  *
  * A guard is a bit: it holds until some version lands on its record. A request
  * whose guard holds no more can do nothing, and is forgotten; a lost one is one
@@ -30,16 +32,30 @@
  * that is there; an answer and what reading back says are the same here. Resends
  * and what cannot be settled are swap.pml's.
  *
+ * With time, the states of N nodes are those of one to the power of N. But what a
+ * cell sees of a lease is little: has its run authority, can somebody find it
+ * dead? So with ANY_LEASE both change at any time, and there is no clock; all that
+ * it keeps of time is COVERED, which is checked where there is one. Whatever cells
+ * do with a clock they do without, too, and that is searched for more nodes, runs
+ * and cells. Cells have nothing in common but leases, and what is checked is of
+ * one cell: so two are many.
+ *
  * Checked:
  *	ONE OWNER	no two runs believe at once that they own the same cell
  *	NOT STALE	what a run believes to own is there as it wrote it: nobody
  *			wrote over an acknowledged claim
- * What SEEN() names has to be reached, or it was all for nothing.
+ *	COVERED		while a run has authority by a lease, nobody finds that
+ *			dead, and no other run of the node has authority
+ * and that nobody waits for ever (invalid end states). What SEEN() names has to be
+ * reached, or it was all for nothing.
  *
  * Safety steps that can be left out: NO_AUTHORITY_CHECK, RENEW_AFTER_EXPIRY,
- * TAKEOVER_ON_READ_ERROR, NO_SKEW, LATE_JUDGE (a lease is judged by the time at
- * which its answer came), ETAG_AFTER_JUDGE.
+ * TAKEOVER_ON_READ_ERROR, NO_SKEW, LATE_ANCHOR (authority counts from the answer),
+ * LATE_JUDGE (a lease is judged by the time at which its answer came),
+ * ETAG_AFTER_JUDGE.
  */
+#include "must.h"
+
 #ifndef N
 #define N 2
 #endif
@@ -58,24 +74,12 @@
 
 #ifdef TWINS
 #define NODE(r) ((r) -> (r) - 1 : 0)
+#define TWIN(r) ((r) < 2 -> 1 - (r) : (r))
 #else
 #define NODE(r) (r)
+#define TWIN(r) (r)
 #endif
 #define NOBODY N
-
-/* Both tell on the standard output, outside of the states: once that something
- * interesting was reached, and what was violated. */
-c_decl {
-	static int is_seen[16];
-}
-#define SEEN(n, text) c_code { if (!is_seen[n]++) puts("seen: " text); }
-#define MUST(what, x)					\
-	if						\
-	:: x						\
-	:: else ->					\
-		c_code { puts("violated: " what); };	\
-		assert(false)				\
-	fi
 
 /* A run. It is mounted anew at once when it has ended. */
 mtype = { ACQUIRING, HELD };
@@ -96,20 +100,29 @@ mtype try_at[SLOTS * N] = FREE;
 byte try_left[SLOTS * N];
 
 /* The anchor + ttl of a try, from now; 0 = over. */
+#ifdef LATE_ANCHOR
+#define TRY_AUTHORITY(t, r) TTL
+#else
 #define TRY_AUTHORITY(t, r)				\
 	(try_left[t] > clock_off[r] + SKEW ->		\
 		 try_left[t] - clock_off[r] - SKEW : 0)
+#endif
 
 /* cells/X/own, and the client and its PUTs of each run and cell. */
 #define CELL(r, c)   ((r) * C + (c))
 #define PUT(r, c, k) (SLOTS * CELL(r, c) + (k))
-mtype = { NOTHING, CLAIM, TAKEOVER, RELEASE };
+mtype = { NOTHING, CLAIM, RELEASE };
 byte own_node[C] = NOBODY;
 byte own_by[C];		      /* the PUT + 1 that wrote it; 0: nobody asks */
 mtype put_is[SLOTS * N * C] = NOTHING; /* while it can land */
 mtype wants[N * C] = NOTHING; /* what a client waits for, */
 byte waits[N * C];	      /* and the PUT + 1 that is to do it */
 byte held[N * C]; /* the PUT + 1 of the claim that the client was told of, or 0 */
+#if defined(LATE_JUDGE) || defined(ETAG_AFTER_JUDGE)
+byte judged[N * C]; /* ticks that the owner's lease had left + 1; 0: not read */
+#endif
+
+hidden byte i, j, n; /* used within one step */
 
 #ifdef NO_AUTHORITY_CHECK
 #define PERMIT(r) (state[r] == HELD) /* until a thread runs that fences */
@@ -126,34 +139,42 @@ byte held[N * C]; /* the PUT + 1 of the claim that the client was told of, or 0 
 #else
 #define IS_DEAD(left, r) ((left) <= clock_off[r])
 #endif
-#ifdef TAKEOVER_ON_READ_ERROR
-#define MAY_TAKE(left, r) true
+#define IS_OTHERS(r, c) (own_node[c] != NOBODY && own_node[c] != NODE(r))
+#if defined(LATE_JUDGE)
+#define MAY_TAKE(r, c)				\
+	(judged[CELL(r, c)] && IS_DEAD(judged[CELL(r, c)] - 1, r))
+#elif defined(ETAG_AFTER_JUDGE)
+#define MAY_TAKE(r, c) judged[CELL(r, c)]
+#elif defined(TAKEOVER_ON_READ_ERROR)
+#define MAY_TAKE(r, c) true
 #else
-#define MAY_TAKE(left, r) IS_DEAD(left, r)
-#endif
-#ifdef LATE_JUDGE
-byte seen_left[N * C];
+#define MAY_TAKE(r, c) IS_DEAD(lease_left[own_node[c]], r)
 #endif
 #define BELIEVES(r, c) (held[CELL(r, c)] && PERMIT(r))
 #define IS_OURS(r) (lease_by[NODE(r)] && \
 		    (lease_by[NODE(r)] - 1) / SLOTS == (r))
 
-inline check()
+inline check(c)
 {
-	for (j : 0 .. C - 1) {
-		n = 0;
-		for (i : 0 .. N - 1) {
-			n = n + BELIEVES(i, j)
-		}
-		MUST("ONE OWNER", n <= 1);
-		for (i : 0 .. N - 1) {
-			MUST("NOT STALE", !BELIEVES(i, j) ||
-			     own_by[j] == held[CELL(i, j)])
-		}
+	n = 0;
+	for (i : 0 .. N - 1) {
+		n = n + BELIEVES(i, c);
+		MUST("NOT STALE", !BELIEVES(i, c) || own_by[c] == held[CELL(i, c)])
 	}
-	i = 0;
-	j = 0;
-	n = 0
+	MUST("ONE OWNER", n <= 1)
+}
+
+#define IS_COVERED(r)							\
+	(!authority[r] ||						\
+	 (lease_left[NODE(r)] > OFF_MAX && (TWIN(r) == (r) || !authority[TWIN(r)])))
+
+inline check_lease()
+{
+	n = 0;
+	for (i : 0 .. N - 1) {
+		n = n + IS_COVERED(i)
+	}
+	MUST("COVERED", n == N)
 }
 
 inline forget_try(t)
@@ -162,12 +183,17 @@ inline forget_try(t)
 	try_left[t] = 0
 }
 
+inline forget_put(p, c)
+{
+	if
+	:: own_by[c] == p + 1 -> own_by[c] = 0
+	:: else
+	fi
+}
+
 /* The next run knows no attempts of the one before, and looks at the lease. */
 inline end_run(r)
 {
-	state[r] = ACQUIRING;
-	authority[r] = 0;
-	lease_guard[r] = true;
 	if
 	:: IS_OURS(r) -> lease_by[NODE(r)] = 0
 	:: else
@@ -179,232 +205,223 @@ inline end_run(r)
 		:: else
 		fi
 	}
-	for (j : CELL(r, 0) .. CELL(r, C - 1)) {
-		held[j] = 0;
-		wants[j] = NOTHING;
-		waits[j] = 0
+	for (j : 0 .. C - 1) {
+		held[CELL(r, j)] = 0;
+		wants[CELL(r, j)] = NOTHING;
+		waits[CELL(r, j)] = 0;
+		for (i : PUT(r, j, 0) .. PUT(r, j, SLOTS - 1)) {
+			forget_put(i, j)
+		}
 	}
-	j = 0
+	state[r] = ACQUIRING;
+	authority[r] = 0;
+	lease_guard[r] = true
 }
 
+/* Renewals; and the first write, when the lease is found dead. */
+#define MAY_TRY(r)					\
+	(lease_guard[r] &&				\
+	 (state[r] == HELD -> authority[r] < TTL :	\
+			      IS_DEAD(lease_left[NODE(r)], r)))
+
+/* What was under way in the slot is lost. */
+inline try(r, t)
+{
+	try_at[t] = FLYING;
+	try_left[t] = TTL + clock_off[r] + SKEW
+}
+
+/* A request lands, whatever its sender does. */
+inline land_lease(r, t)
+{
+	lease_left[NODE(r)] = try_left[t];
+	for (i : 0 .. N - 1) {
+		if
+		:: NODE(i) == NODE(r) ->
+			lease_guard[i] = false;
+			for (j : TRY(i, 0) .. TRY(i, SLOTS - 1)) {
+				if
+				:: j != t -> forget_try(j)
+				:: else
+				fi
+			}
+		:: else
+		fi
+	}
+	if
+	:: try_at[t] == FLYING ->
+		try_at[t] = LANDED;
+		lease_by[NODE(r)] = t + 1
+	:: else ->
+		SEEN("an old run's lease lands");
+		forget_try(t);
+		lease_by[NODE(r)] = 0
+	fi;
+	check_lease()
+}
+#define MAY_LAND(t) (try_at[t] == FLYING || try_at[t] == STRAY)
+
+#ifndef ANY_LEASE
 proctype Keeper(byte r)
 {
-	byte i, j, n, t;
-
-end:	do
-	/* acquire, renew: the first write when the lease is found dead. What
-	 * was under way in the slot is lost. */
-	:: atomic { lease_guard[r] &&
-		(state[r] == HELD -> authority[r] < TTL :
-			IS_DEAD(lease_left[NODE(r)], r)) ->
-		t = TRY(r, 0);
-		do
-		:: t < TRY(r, SLOTS - 1) -> t++
-		:: break
-		od;
-		try_at[t] = FLYING;
-		try_left[t] = TTL + clock_off[r] + SKEW;
-		t = 0 }
+	do
+	:: d_step { MAY_TRY(r) -> try(r, TRY(r, 0)) }
+	:: d_step { MAY_LAND(TRY(r, 0)) -> land_lease(r, TRY(r, 0)) }
+#if SLOTS > 1
+	:: d_step { MAY_TRY(r) && try_at[TRY(r, 0)] != FREE -> try(r, TRY(r, 1)) }
+	:: d_step { MAY_LAND(TRY(r, 1)) -> land_lease(r, TRY(r, 1)) }
+#endif
 
 	/* applied: by its answer, or by its attempt id */
-	:: atomic { IS_OURS(r) && !TOO_LATE(r) ->
-		t = lease_by[NODE(r)] - 1;
+	:: d_step { IS_OURS(r) && !TOO_LATE(r) ->
+		n = lease_by[NODE(r)] - 1;
 		lease_by[NODE(r)] = 0;
-		lease_guard[r] = true;
-		authority[r] = TRY_AUTHORITY(t, r);
+		authority[r] = TRY_AUTHORITY(n, r);
 		if
 		:: authority[r] > 0 -> state[r] = HELD
-		:: else -> SEEN(0, "it landed after its own expiry")
+		:: else -> SEEN("it landed after its own expiry")
 		fi;
-		forget_try(t);
-		t = 0;
-		check() }
+		forget_try(n);
+		for (j : 0 .. C - 1) {
+			check(j)
+		}
+		check_lease();
+		lease_guard[r] = true }
 
 	/* fenced */
-	:: atomic { state[r] == HELD && authority[r] == 0 ->
+	:: d_step { state[r] == HELD && authority[r] == 0 ->
 		if
-		:: IS_OURS(r) -> SEEN(1, "a renewal came too late")
+		:: IS_OURS(r) -> SEEN("a renewal came too late")
 		:: else
 		fi;
 		end_run(r) }
 
 	/* fenced, replaced; or acquiring, and there is a twin */
-	:: atomic { !lease_guard[r] && !IS_OURS(r) ->
+	:: d_step { !lease_guard[r] && !IS_OURS(r) ->
 		if
-		:: state[r] == HELD ->
-			SEEN(2, "replaced");
-			end_run(r)
-		:: else ->
-			SEEN(3, "a twin, or a late PUT of an old run");
-			end_run(r)
-		fi }
+		:: state[r] == HELD -> SEEN("replaced")
+		:: else -> SEEN("a twin, or a late PUT of an old run")
+		fi;
+		end_run(r) }
 	od
 }
 
-inline send(r, c, what)
+#else /* whatever a lease can be that is COVERED */
+proctype Keeper(byte r)
 {
-	p = PUT(r, c, 0);
 	do
-	:: p < PUT(r, c, SLOTS - 1) -> p++
-	:: break
-	od;
-	if
-	:: own_by[c] == p + 1 -> own_by[c] = 0
-	:: else
-	fi;
+	:: d_step { state[r] == ACQUIRING && !authority[TWIN(r)] ->
+		state[r] = HELD;
+		authority[r] = 1;
+		lease_left[NODE(r)] = 1 }
+	:: d_step { authority[r] -> authority[r] = 0 }
+	:: d_step { state[r] == HELD && !authority[r] -> end_run(r) }
+	/* found dead; or a PUT of a run that is over lands */
+	:: d_step { !authority[r] && !authority[TWIN(r)] ->
+		lease_left[NODE(r)] = 1 - lease_left[NODE(r)] }
+	od
+}
+#endif
+
+#define IS_IDLE(r, c) (PERMIT(r) && !waits[CELL(r, c)] && !held[CELL(r, c)])
+#define MAY_CLAIM(r, c) (IS_IDLE(r, c) && (!IS_OTHERS(r, c) || MAY_TAKE(r, c)))
+
+inline send(r, c, p, what)
+{
+	forget_put(p, c);
 	put_is[p] = what;
 	wants[CELL(r, c)] = what;
 	waits[CELL(r, c)] = p + 1;
-	p = 0
+#if defined(LATE_JUDGE) || defined(ETAG_AFTER_JUDGE)
+	judged[CELL(r, c)] = 0
+#endif
+}
+
+/* Whoever asks for a release is the owner no more. */
+inline release(r, c, p)
+{
+	held[CELL(r, c)] = 0;
+	send(r, c, p, RELEASE)
+}
+
+inline land_own(r, c, p)
+{
+	if
+	:: put_is[p] == CLAIM && IS_OTHERS(r, c) -> SEEN("a takeover")
+	:: else
+	fi;
+	own_node[c] = (put_is[p] == RELEASE -> NOBODY : NODE(r));
+	if
+	:: waits[CELL(r, c)] == p + 1 -> own_by[c] = p + 1
+	:: else ->
+		SEEN("a late landing");
+		own_by[c] = 0
+	fi;
+	for (i : 0 .. N - 1) {
+		for (j : PUT(i, c, 0) .. PUT(i, c, SLOTS - 1)) {
+			put_is[j] = NOTHING
+		}
+#ifdef LATE_JUDGE
+		judged[CELL(i, c)] = 0
+#endif
+	}
+	check(c)
 }
 
 proctype Client(byte r; byte c)
 {
-	byte i, j, n, p;
-#ifdef LATE_JUDGE
-	byte owner, by;
+	do
+#if defined(LATE_JUDGE)
+	:: d_step { IS_IDLE(r, c) && IS_OTHERS(r, c) ->
+		judged[CELL(r, c)] = lease_left[own_node[c]] + 1 }
+#elif defined(ETAG_AFTER_JUDGE)
+	:: d_step { IS_IDLE(r, c) && IS_OTHERS(r, c) &&
+		IS_DEAD(lease_left[own_node[c]], r) -> judged[CELL(r, c)] = 1 }
 #endif
-#ifdef ETAG_AFTER_JUDGE
-	bool judged;
+	/* claim what is free, was ours, or is another's that is dead */
+	:: d_step { MAY_CLAIM(r, c) -> send(r, c, PUT(r, c, 0), CLAIM) }
+	:: d_step { BELIEVES(r, c) -> release(r, c, PUT(r, c, 0)) }
+	:: d_step { put_is[PUT(r, c, 0)] != NOTHING -> land_own(r, c, PUT(r, c, 0)) }
+#if SLOTS > 1
+	:: d_step { MAY_CLAIM(r, c) && put_is[PUT(r, c, 0)] != NOTHING ->
+		send(r, c, PUT(r, c, 1), CLAIM) }
+	:: d_step { BELIEVES(r, c) && put_is[PUT(r, c, 0)] != NOTHING ->
+		release(r, c, PUT(r, c, 1)) }
+	:: d_step { put_is[PUT(r, c, 1)] != NOTHING -> land_own(r, c, PUT(r, c, 1)) }
 #endif
-
-end:	do
-	/* claim what is free, or was ours */
-	:: atomic { PERMIT(r) && !waits[CELL(r, c)] && !held[CELL(r, c)] &&
-		(own_node[c] == NOBODY || own_node[c] == NODE(r)) ->
-		send(r, c, CLAIM) }
-
-	/* take what is another node's, if it is dead */
-#ifdef LATE_JUDGE
-	:: atomic { PERMIT(r) && !waits[CELL(r, c)] && !held[CELL(r, c)] &&
-		own_node[c] != NOBODY && own_node[c] != NODE(r) ->
-		owner = own_node[c];
-		by = own_by[c];
-		seen_left[CELL(r, c)] = lease_left[owner] };
-		atomic {
-		if
-		:: IS_DEAD(seen_left[CELL(r, c)], r) && PERMIT(r) &&
-			own_by[c] == by && own_node[c] == owner ->
-			send(r, c, TAKEOVER)
-		:: else
-		fi;
-		owner = 0;
-		by = 0;
-		seen_left[CELL(r, c)] = 0 }
-#else
-#ifdef ETAG_AFTER_JUDGE
-	:: atomic { PERMIT(r) && !waits[CELL(r, c)] && !held[CELL(r, c)] &&
-		own_node[c] != NOBODY && own_node[c] != NODE(r) &&
-		IS_DEAD(lease_left[own_node[c]], r) -> judged = true };
-		atomic {
-		if
-		:: PERMIT(r) -> send(r, c, TAKEOVER)
-		:: else
-		fi;
-		judged = false }
-#else
-	:: atomic { PERMIT(r) && !waits[CELL(r, c)] && !held[CELL(r, c)] &&
-		own_node[c] != NOBODY && own_node[c] != NODE(r) &&
-		MAY_TAKE(lease_left[own_node[c]], r) ->
-		send(r, c, TAKEOVER) }
-#endif
-#endif
-
-	/* release: whoever asks for it is the owner no more */
-	:: atomic { BELIEVES(r, c) ->
-		held[CELL(r, c)] = 0;
-		send(r, c, RELEASE) }
 
 	/* its answer, or what reading back says */
-	:: atomic { waits[CELL(r, c)] && own_by[c] == waits[CELL(r, c)] ->
+	:: d_step { waits[CELL(r, c)] && own_by[c] == waits[CELL(r, c)] ->
 		if
-		:: !PERMIT(r) -> SEEN(4, "applied, fenced")
+		:: !PERMIT(r) -> SEEN("applied, fenced")
 		:: PERMIT(r) && wants[CELL(r, c)] == RELEASE ->
-			SEEN(5, "released")
-		:: PERMIT(r) && wants[CELL(r, c)] != RELEASE ->
+			SEEN("released")
+		:: PERMIT(r) && wants[CELL(r, c)] == CLAIM ->
 			held[CELL(r, c)] = own_by[c];
-			check();
-			if
-			:: wants[CELL(r, c)] == TAKEOVER ->
-				SEEN(6, "a takeover")
-			:: else
-			fi
+			check(c)
+		fi;
+		if
+		:: !held[CELL(r, c)] -> own_by[c] = 0
+		:: else
 		fi;
 		wants[CELL(r, c)] = NOTHING;
 		waits[CELL(r, c)] = 0 }
 
 	/* no answer, and reading back finds no trace of it: it may come yet */
-	:: atomic { waits[CELL(r, c)] && own_by[c] != waits[CELL(r, c)] ->
+	:: d_step { waits[CELL(r, c)] && own_by[c] != waits[CELL(r, c)] ->
 		wants[CELL(r, c)] = NOTHING;
 		waits[CELL(r, c)] = 0 }
 	od
 }
 
-proctype Lease_request(byte r; byte t)
-{
-	byte i, j;
-
-end:	do
-	:: atomic { try_at[t] == FLYING || try_at[t] == STRAY ->
-		lease_left[NODE(r)] = try_left[t];
-		for (i : 0 .. N - 1) {
-			if
-			:: NODE(i) == NODE(r) ->
-				lease_guard[i] = false;
-				for (j : TRY(i, 0) .. TRY(i, SLOTS - 1)) {
-					if
-					:: j != t -> forget_try(j)
-					:: else
-					fi
-				}
-			:: else
-			fi
-		}
-		i = 0;
-		j = 0;
-		if
-		:: try_at[t] == FLYING ->
-			try_at[t] = LANDED;
-			lease_by[NODE(r)] = t + 1
-		:: else ->
-			SEEN(7, "an old run's lease lands");
-			forget_try(t);
-			lease_by[NODE(r)] = 0
-		fi }
-	od
-}
-
-proctype Own_request(byte r; byte c; byte p)
-{
-	byte i, j, n;
-
-end:	do
-	:: atomic { put_is[p] != NOTHING ->
-		if
-		:: waits[CELL(r, c)] != p + 1 -> SEEN(8, "a late landing")
-		:: else
-		fi;
-		own_node[c] = (put_is[p] == RELEASE -> NOBODY : NODE(r));
-		own_by[c] = p + 1;
-		for (i : 0 .. N - 1) {
-			for (j : PUT(i, c, 0) .. PUT(i, c, SLOTS - 1)) {
-				put_is[j] = NOTHING
-			}
-		}
-		i = 0;
-		j = 0;
-		check() }
-	od
-}
-
 #define LESS(x) x = ((x) > 0 -> (x) - 1 : 0)
+#define LEFT(r) (authority[r] + lease_left[r] + try_left[TRY(r, 0)] + \
+		 try_left[TRY(r, SLOTS - 1)])
 
 proctype Clock()
 {
-	byte i;
-
-end:	do
-	:: d_step {
+	do
+	:: d_step { LEFT(0) + LEFT(N / 2) + LEFT(N - 1) > 0 ->
 		for (i : 0 .. N - 1) {
 			LESS(authority[i]);
 			LESS(lease_left[i])
@@ -414,19 +431,24 @@ end:	do
 		}
 #ifdef LATE_JUDGE
 		for (i : 0 .. N * C - 1) {
-			LESS(seen_left[i])
+			judged[i] = (judged[i] > 1 -> judged[i] - 1 : judged[i])
 		}
 #endif
-		i = 0 }
+		check_lease() }
 	od
 }
 
 init {
-	byte r, c, s;
+	byte r, c;
 
 	atomic {
 		for (r : 0 .. N - 1) {
 			lease_guard[r] = true;
+#if defined(ANY_LEASE)
+			skip;
+#elif defined(AHEAD)
+			clock_off[r] = (r >= N - AHEAD -> OFF_MAX : 0);
+#else
 			if
 			:: true
 #ifdef TWINS
@@ -435,20 +457,16 @@ init {
 			:: r > 0 -> clock_off[r] = OFF_MAX
 #endif
 			fi;
+#endif
 			run Keeper(r);
-			for (s : TRY(r, 0) .. TRY(r, SLOTS - 1)) {
-				run Lease_request(r, s)
-			}
 			for (c : 0 .. C - 1) {
-				run Client(r, c);
-				for (s : PUT(r, c, 0) .. PUT(r, c, SLOTS - 1)) {
-					run Own_request(r, c, s)
-				}
+				run Client(r, c)
 			}
 		}
+#ifndef ANY_LEASE
 		run Clock();
+#endif
 		r = 0;
-		c = 0;
-		s = 0
+		c = 0
 	}
 }

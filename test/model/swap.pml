@@ -1,8 +1,8 @@
 /* swap: one guarded write, settled to applied, rejected or unknown, for spin.
  *
- * WRITERS writers make WRITES writes each to the record of one cell, all at once.
- * The first two are of two nodes, or of one, as two shells on one mount: then their
- * claims can be equal byte for byte.
+ * WRITERS writers make WRITES writes each to the record of one cell, all at once:
+ * as many cells are as many buckets. They are of as many nodes, or some of one, as
+ * shells on one mount: then their claims can be equal byte for byte.
  *
  * What is here, and where it is in C:
  *
@@ -22,9 +22,9 @@
  *	ONCE		however often it is sent, a write is applied once at most
  *	NOT STALE	a write lands on the version that its writer read, so no
  *			acknowledged claim is overwritten by a stale one
- *	ONWARD		epochs grow; only a release keeps its own: so a claim of an
- *			epoch is applied, and with TRUE OUTCOME acknowledged, once,
- *			and a release is not undone by a claim of its time
+ *	ONWARD		epochs grow; only a release keeps its own
+ *	ONE OWNER	a claim of an epoch is acknowledged once
+ *	RELEASE KEPT	nobody claims an epoch of which a release was acknowledged
  * and that every writer gets to its end (invalid end states). What SEEN() names
  * has to be reached, or it was all for nothing.
  *
@@ -33,6 +33,8 @@
  * was sent before), SUPERSEDED_IS_REJECTED, RESEND_FRESH (what is sent again goes
  * under the ETag that was read back), NO_GUARD.
  */
+#include "must.h"
+
 #ifndef WRITERS
 #define WRITERS 2
 #endif
@@ -48,28 +50,14 @@
 #endif
 #define ALL (WRITERS * WRITES)
 
-/* Both tell on the standard output, outside of the states: once that something
- * interesting was reached, and what was violated. */
-c_decl {
-	static int is_seen[16];
-}
-#define SEEN(n, text) c_code { if (!is_seen[n]++) puts("seen: " text); }
-#define MUST(what, x)					\
-	if						\
-	:: x						\
-	:: else ->					\
-		c_code { puts("violated: " what); };	\
-		assert(false)				\
-	fi
-
 #define NOBODY	0 /* epoch 0: there is no record */
-#define NODE(w) ((w) == 0 || ((w) == 1 && same_node) -> 1 : 2)
+#define NODE(w) ((w) < writers_of_1 -> 1 : (w) - writers_of_1 + 2)
 
-bool same_node; /* the first two writers */
+byte writers_of_1; /* 1 to all; every other writer is of a node of its own */
 byte own_node;
 byte own_epoch;
 byte own_by; /* the attempt id: the write + 1; 0: nobody asks */
-#define ETAG (3 * own_epoch + own_node)
+#define ETAG ((WRITERS + 1) * own_epoch + own_node)
 
 /* The writes. */
 mtype = { UNDER_WAY, NO_MORE, APPLIED, REJECTED, NOT_DONE, UNKNOWN };
@@ -79,6 +67,8 @@ byte epoch[ALL];
 byte read[ALL]; /* the ETag that its writer read */
 byte late[ALL]; /* requests whose answer was given up, and that may land */
 bool landed[ALL];
+bool claimed[2 * ALL + 2]; /* epochs that somebody was told to own */
+byte released;		   /* the last epoch that somebody was told is */
 mtype outcome[ALL] = UNDER_WAY;
 
 #ifdef NO_GUARD
@@ -131,6 +121,7 @@ inline land(w)
 	MUST("TRUE OUTCOME", outcome[w] != REJECTED && outcome[w] != NOT_DONE);
 	MUST("NOT STALE", read[w] == ETAG);
 	MUST("ONWARD", epoch[w] > own_epoch || IS_RELEASE(w));
+	MUST("RELEASE KEPT", node[w] == NOBODY || epoch[w] > released);
 	own_node = node[w];
 	own_epoch = epoch[w];
 	own_by = w + 1;
@@ -156,11 +147,16 @@ inline end_write(w, what)
 	MUST("TRUE OUTCOME", what != APPLIED || landed[w]);
 	MUST("TRUE OUTCOME", !(what == REJECTED || what == NOT_DONE) || !landed[w]);
 	if
-	:: what == APPLIED && node[w] == NOBODY -> SEEN(0, "a release")
-	:: what == APPLIED && node[w] != NOBODY -> SEEN(1, "a claim")
-	:: what == REJECTED -> SEEN(2, "a rejection")
-	:: what == UNKNOWN -> SEEN(3, "unknown for good")
-	:: what == NOT_DONE -> SEEN(4, "not done")
+	:: what == APPLIED && node[w] == NOBODY ->
+		SEEN("a release");
+		released = epoch[w]
+	:: what == APPLIED && node[w] != NOBODY ->
+		SEEN("a claim");
+		MUST("ONE OWNER", !claimed[epoch[w]]);
+		claimed[epoch[w]] = true
+	:: what == REJECTED -> SEEN("a rejection")
+	:: what == UNKNOWN -> SEEN("unknown for good")
+	:: what == NOT_DONE -> SEEN("not done")
 	fi
 }
 
@@ -230,7 +226,7 @@ send:		/* the request, and its answer; one that arrives later is like
 		atomic {
 			if
 			:: IS_OURS(w) ->
-				SEEN(5, "settled: it was applied");
+				SEEN("settled: it was applied");
 				end_write(w, APPLIED)
 			:: !IS_OURS(w) && HOLDS(w) -> goto not_yet
 #ifdef RESEND_FRESH
@@ -239,10 +235,10 @@ send:		/* the request, and its answer; one that arrives later is like
 				goto not_yet
 #endif
 			:: !IS_OURS(w) && !HOLDS(w) && DISPROVES(w) ->
-				SEEN(6, "settled: it was not");
+				SEEN("settled: it was not");
 				end_write(w, REJECTED)
 			:: !IS_OURS(w) && !HOLDS(w) && !DISPROVES(w) ->
-				SEEN(8, "superseded");
+				SEEN("superseded");
 				end_write(w, SUPERSEDED)
 			:: end_write(w, UNKNOWN)
 			fi;
@@ -279,7 +275,7 @@ end:	do
 	:: atomic { late[w] && HOLDS(w) ->
 		late[w]--;
 		if
-		:: outcome[w] != UNDER_WAY -> SEEN(7, "a late landing")
+		:: outcome[w] != UNDER_WAY -> SEEN("a late landing")
 		:: else
 		fi;
 		land(w);
@@ -294,10 +290,7 @@ init {
 	byte w;
 
 	atomic {
-		if
-		:: same_node = true
-		:: same_node = false
-		fi;
+		select (writers_of_1 : 1 .. WRITERS);
 		if /* there may be a record, of any node or of none */
 		:: skip
 		:: own_epoch = 1
