@@ -207,8 +207,9 @@ clock_ahead() {
 	node_at m a deadline-ms=2000
 	start_run first -- sh -c 'while [ ! -e "$1" ]; do sleep 0.1; done; exit 6' \
 		sh "$DIR/go"
+	held
 	start_run second -w 60 -- true
-	until_true leader first
+	until_true grep -q waiting "$DIR/second.err"
 	kill -STOP "$(pid_of m)"
 	touch "$DIR/go"
 	start=$(boot_ms)
