@@ -86,15 +86,20 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 
 /* ---- names ---- */
 
+/* A control file is asked for every time: a mount that has died has none. */
+static double fixed_timeout_s(const struct node *node)
+{
+	return node->kind == NODE_CONTROL_FILE ? 0 : ATTR_FIXED_S;
+}
+
 static void fixed_entry(struct mount *mount, struct node *node,
 			struct fuse_entry_param *entry)
 {
 	memset(entry, 0, sizeof(*entry));
 	entry->ino = tree_id(mount->tree, node);
 	entry->entry_timeout = ATTR_FIXED_S;
+	entry->attr_timeout = fixed_timeout_s(node);
 	attr_fixed(mount, node, &entry->attr);
-	if (node->kind != NODE_CONTROL_FILE)
-		entry->attr_timeout = ATTR_FIXED_S;
 }
 
 /* A node of its own for this lookup, and no timeouts: see tree.h. */
@@ -241,7 +246,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 	(void)fi; /* fstat sends none: the node's handle is the open file */
 	if (!node_is_record(node)) {
 		attr_fixed(mount, node, &attr);
-		fuse_reply_attr(req, &attr, ATTR_FIXED_S);
+		fuse_reply_attr(req, &attr, fixed_timeout_s(node));
 		return;
 	}
 	handle = tree_handle(mount->tree, node);

@@ -40,7 +40,7 @@ check_log() {
 @test "64 processes, a barrier a round: one winner per epoch, the rest EBUSY" {
 	local rounds
 
-	rounds=$(rounds 100 20)
+	rounds=$(rounds 100 10)
 	four_mounts
 	run "$TOOLS/race" --procs 64 --rounds "$rounds" --log "$DIR/claims" \
 		"${files[@]}"
@@ -72,7 +72,7 @@ restart() {
 	local race kills=0 last
 
 	four_mounts
-	"$TOOLS/race" --procs 64 --rounds "$(rounds 200 40)" --tolerate \
+	"$TOOLS/race" --procs 64 --rounds "$(rounds 200 20)" --tolerate \
 		--log "$DIR/claims" "${files[@]}" >"$DIR/race" 2>&1 3>&- &
 	race=$!
 	while kill -0 "$race" 2>/dev/null; do
