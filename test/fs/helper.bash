@@ -216,6 +216,20 @@ within() {
 		{ echo "took $took ms, may take $1"; return 1; }
 }
 
+# manager SOCKET: a service manager listens there; what it is told comes to $DIR/told, a
+# line each. Sets $manager, to be killed.
+manager() {
+	python3 - "$1" >"$DIR/told" 3>&- <<-'PY' &
+		import socket, sys
+		manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+		manager.bind(sys.argv[1])
+		while True:
+		    print(manager.recv(4096).decode(), flush=True)
+	PY
+	manager=$!
+	until [ -S "$1" ]; do sleep 0.02; done
+}
+
 # status_of NAME KEY, until_status NAME KEY VALUE: of .celldfs/status.
 status_of() { sed -n "s/^$2 //p" "$DIR/$1/.celldfs/status"; }
 

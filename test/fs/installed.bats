@@ -42,8 +42,10 @@ setup_file() {
 }
 
 teardown_file() {
-	[ -z "${CELLDFS_ROOT-}" ] || ! mountpoint -q "$CELLDFS_ROOT/proc" ||
-		umount "$CELLDFS_ROOT/proc"
+	[ -n "${CELLDFS_ROOT-}" ] || return 0
+	# the unit has made it immutable
+	chattr -i "$CELLDFS_ROOT$POINT" 2>/dev/null || true
+	! mountpoint -q "$CELLDFS_ROOT/proc" || umount "$CELLDFS_ROOT/proc"
 }
 
 there_is_a_root() {
@@ -120,15 +122,7 @@ teardown() {
 			"OPTIONS=node=a,ttl-ms=3000"
 		env | grep '^AWS_' || true
 	} >"$CELLDFS_ROOT/etc/celldfs/fleet"
-	python3 - "$CELLDFS_ROOT/tmp/notify" >"$DIR/told" 3>&- <<-'PY' &
-		import socket, sys
-		manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-		manager.bind(sys.argv[1])
-		while True:
-		    print(manager.recv(4096).decode(), flush=True)
-	PY
-	manager=$!
-	until [ -S "$CELLDFS_ROOT/tmp/notify" ]; do sleep 0.02; done
+	manager "$CELLDFS_ROOT/tmp/notify"
 	is "$(unit Type) $(unit Restart)" "notify always"
 
 	start 1

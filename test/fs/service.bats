@@ -6,22 +6,12 @@ load helper
 
 SCRIPTS=$(cd "$HERE/../../scripts" && pwd)
 
-# listener: what comes to the socket of a service manager, a line each, in
-# $DIR/told; exports NOTIFY_SOCKET.
 listener() {
 	export NOTIFY_SOCKET=$DIR/notify
-	python3 - "$NOTIFY_SOCKET" >"$DIR/told" 3>&- <<-'PY' &
-		import socket, sys
-		manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-		manager.bind(sys.argv[1])
-		while True:
-		    print(manager.recv(4096).decode(), flush=True)
-	PY
-	listener=$!
-	until [ -S "$NOTIFY_SOCKET" ]; do sleep 0.02; done
+	manager "$NOTIFY_SOCKET"
 }
 
-teardown_listener() { kill "$listener" && wait "$listener" || true; }
+teardown_listener() { kill "$manager" && wait "$manager" || true; }
 
 # until_told COUNT LINE
 until_told() {

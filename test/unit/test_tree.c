@@ -125,6 +125,18 @@ static void records_do_not_mix(void)
 		      others[i]);
 }
 
+/* LeakSanitizer judges this one. */
+static void what_is_open_at_the_end_is_freed(void)
+{
+	struct node *a = first_look_up();
+
+	CHECK(open_at(a) != NULL);
+	CHECK(open_at(a) != NULL);
+	CHECK(open_at(tree_node(mount.tree, FUSE_ROOT_ID)) != NULL);
+	tree_free(mount.tree);
+	mount.tree = NULL;
+}
+
 int main(void)
 {
 	RUN(open_files_have_a_node_each);
@@ -133,6 +145,7 @@ int main(void)
 	RUN(a_forgotten_node_is_not_spare);
 	RUN(the_last_one_is_spare);
 	RUN(records_do_not_mix);
+	RUN(what_is_open_at_the_end_is_freed);
 	tree_free(mount.tree);
 	return 0;
 }
