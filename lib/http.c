@@ -170,14 +170,12 @@ static bool take_field(struct attempt *attempt, const char *line, size_t len)
 static int status_of(const char *line, size_t len)
 {
 	size_t at = strlen(line[6] == '.' ? "HTTP/1.1" : "HTTP/2");
-	char digits[4] = "";
 
-	if (len <= at + 4 || line[at] != ' ' || !is_blank(line[at + 4]))
+	/* the blank ends what is looked at */
+	if (len <= at + 4 || line[at] != ' ' || !is_blank(line[at + 4]) ||
+	    strspn(line + at + 1, "0123456789") != 3)
 		return 0;
-	memcpy(digits, line + at + 1, 3);
-	if (strspn(digits, "0123456789") != 3)
-		return 0;
-	return (int)strtol(digits, NULL, 10);
+	return (int)strtol(line + at + 1, NULL, 10);
 }
 
 /* One line, its end included. A status line begins a new block. */

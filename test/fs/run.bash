@@ -77,11 +77,11 @@ status_is() {
 # not COMMAND...: "! COMMAND" would not end a test.
 not() { ! "$@"; }
 
-# until_true COMMAND...: within 10 s.
+# until_true COMMAND...: within 30 s.
 until_true() {
 	local tries
 
-	for ((tries = 0; tries < 500; tries++)); do
+	for ((tries = 0; tries < 1500; tries++)); do
 		if "$@"; then
 			return 0
 		fi

@@ -257,6 +257,29 @@ static void test_caller_ends_the_page(void)
 	finish_listing();
 }
 
+/* A page is 8 MiB at most, and none of a longer one is shown. */
+static void test_long_page(void)
+{
+	static const char head[] =
+		"<ListBucketResult>" LAST_PAGE FILE_XML("cells/a");
+	static const char tail[] = "</ListBucketResult>";
+	static char page[9 << 20];
+	struct reply reply = {200, .body = page};
+
+	for (size_t len = sizeof(page) - 1; len > 4 << 20; len /= 2) {
+		memset(page, ' ', len);
+		memcpy(page, head, strlen(head));
+		memcpy(page + len - strlen(tail), tail, sizeof(tail));
+		start_listing();
+		PLAY(reply);
+		if (len > 8 << 20)
+			check_list_fails();
+		else
+			check_page("a ", false);
+		finish_listing();
+	}
+}
+
 int main(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -271,5 +294,6 @@ int main(void)
 	RUN(test_pages_without_a_name);
 	RUN(test_no_page);
 	RUN(test_caller_ends_the_page);
+	RUN(test_long_page);
 	return 0;
 }
