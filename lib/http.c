@@ -171,9 +171,8 @@ static int status_of(const char *line, size_t len)
 {
 	size_t at = strlen(line[6] == '.' ? "HTTP/1.1" : "HTTP/2");
 
-	/* the blank ends what is looked at */
-	if (len <= at + 4 || line[at] != ' ' || !is_blank(line[at + 4]) ||
-	    strspn(line + at + 1, "0123456789") != 3)
+	/* the blank ends what strtol() looks at */
+	if (len <= at + 4 || line[at] != ' ' || !is_blank(line[at + 4]))
 		return 0;
 	return (int)strtol(line + at + 1, NULL, 10);
 }

@@ -384,6 +384,11 @@ static void test_no_whole_answer(void)
 		"SSH-2.0-OpenSSH_9.2\r\n",
 		"<html>an answer of HTTP/0.9</html>",
 		"HTTP/1.1 abc OK\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 2000 OK\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 200OK\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1 +20 OK\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/1.1\t200 OK\r\nContent-Length: 0\r\n\r\n",
+		"HTTP/Z\t200 OK\r\nContent-Length: 0\r\n\r\n",
 		"HTTP/Z\tZ1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
 	};
